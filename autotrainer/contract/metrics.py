@@ -1,0 +1,59 @@
+"""Metrics: the rows of a metrics.jsonl as series; the input of every diagnostic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from autotrainer.files import decode_number, read_jsonl
+
+
+class Metrics:
+    """One run's logged rows in the order of their steps, one row a step (the later one where a step repeats)."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take rows that have an integer `step`; rows without one are left out."""
+        by_step: dict[int, dict[str, Any]] = {}
+        for row in rows:
+            step = row.get("step")
+            if isinstance(step, int) and not isinstance(step, bool):
+                by_step[step] = {key: decode_number(value) for key, value in row.items()}
+        self.rows = [by_step[step] for step in sorted(by_step)]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The rows of a metrics.jsonl; a missing file has none."""
+        return cls(read_jsonl(path))
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last row; 0 without rows."""
+        return int(self.rows[-1]["step"]) if self.rows else 0
+
+    def until(self, step: int) -> Metrics:
+        """The rows up to a step, that one included: what was known then."""
+        return Metrics(row for row in self.rows if row["step"] <= step)
+
+    def series(self, key: str) -> list[tuple[int, float]]:
+        """(step, value) where the key was logged with a finite number."""
+        return [
+            (row["step"], float(row[key])) for row in self.rows
+            if isinstance(row.get(key), int | float) and not isinstance(row[key], bool) and math.isfinite(row[key])
+        ]
+
+    def values(self, key: str) -> list[float]:
+        """The finite values of a key."""
+        return [value for _, value in self.series(key)]
+
+    def nonfinite(self) -> list[tuple[int, str]]:
+        """(step, key) of every non-finite value."""
+        return [
+            (row["step"], key) for row in self.rows for key, value in row.items()
+            if isinstance(value, float) and not math.isfinite(value)
+        ]

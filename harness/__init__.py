@@ -1,0 +1,1 @@
+"""What runs inside a job: trainers, hooks, rewards, recorder, tasks with their verifiers, evaluator."""
