@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from autotrainer.errors import ContractError
-from autotrainer.files import SCHEMA_VERSION, decode_number, read_json, write_json
+from autotrainer.files import decode_number, read_json, write_json
 
 Number = Annotated[float, BeforeValidator(decode_number)]
 """A float whose non-finite values are strings on disk."""
@@ -20,7 +20,7 @@ class ContractFile(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
 
     @classmethod
     def read(cls, path: Path) -> Self:

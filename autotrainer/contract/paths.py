@@ -86,9 +86,9 @@ class StudyPaths:
         return self.node(node) / "workspace"
 
     def job(self, job_id: str) -> Path:
-        """The folder of a job: `<node>.<attempt>`, `evaluator.<k>` or `prepare.<k>`."""
+        """The folder of a job: `<node>.<attempt>`, `evaluator.<k>`, `prepare.<k>` or `smoke.<k>`."""
         owner, _, attempt = job_id.rpartition(".")
-        if owner in ("evaluator", "prepare"):
+        if owner in ("evaluator", "prepare", "smoke"):
             return self.root / owner / attempt
         return self.node(owner) / attempt
 

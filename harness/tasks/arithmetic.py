@@ -72,6 +72,11 @@ def _item(expression: _Expression) -> Item:
     return Item.of(prompt, str(expression.value), {"level": expression.level})
 
 
+def items_of(split: str) -> list[Item]:
+    """Return every item of a split, level by level: what a warm-up on this task may use is `items_of("train")`."""
+    return [_item(expression) for level in LEVELS for expression in _pool(split, level)]
+
+
 class ArithmeticTask:
     """Sums, differences and products of small integers; the answer is the integer and nothing else.
 
