@@ -129,7 +129,7 @@ class Recipe:
             "model": self.model,
             "task": self.task,
             "seed": self.seed,
-            "stages": [_stage_to_json(stage) for stage in self.stages],
+            "stages": [stage_to_json(stage) for stage in self.stages],
         }
 
     @classmethod
@@ -139,7 +139,8 @@ class Recipe:
         return cls(model=value["model"], task=value["task"], seed=value["seed"], stages=stages)
 
 
-def _stage_to_json(stage: Stage) -> dict[str, Any]:
+def stage_to_json(stage: Stage) -> dict[str, Any]:
+    """A stage as plain JSON values."""
     return {
         "algorithm": stage.algorithm,
         "steps": stage.steps,

@@ -7,7 +7,7 @@
 | study_started | deadline (epoch seconds), granted (device-seconds) | the budget's clock starts |
 | study_paused, study_resumed | reason; resumed: deadline | a stop by a person; time between does not count |
 | study_finished | reason, summary | once, last |
-| phase | phase, reason | the schedule moved on |
+| phase | phase, reason, confirm_seeds (to confirm only) | the schedule moved on |
 | node_proposed | node, index, proposal | before its workspace is built |
 | node_queued | node, harness (commit) | the workspace is built |
 | job_submitted | node, attempt, job_id, device_s (reserved) | before the executor is asked: the lease |
@@ -17,7 +17,7 @@
 | kill_requested | node, rule, reason | before control.json asks for it |
 | node_trained | node, outcome | training ended; scores follow |
 | eval_requested | node, step, split, request | before the request is written |
-| node_scored | node, step, split, score, device_s | the evaluator answered |
+| node_scored | node, step, split, score (without items), device_s | the evaluator answered |
 | node_validity | node, validity, reason | |
 | node_verdict | node, verdict, reason, figures | |
 | charge | what, device_s | other device time (evaluator start, audits) |

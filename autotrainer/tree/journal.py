@@ -21,16 +21,16 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time, read_only: bool = False) -> None:
-        """Read the file, if it is there; unless read-only, cut a torn last line off."""
+        """Read the file, if it is there; unless read-only, cut a last line without its newline off first."""
         self.path = path
         self._clock = clock
         self._read_only = read_only
+        if not read_only and path.exists():
+            self._cut_torn_line()
         self._events = [Event.from_json(row) for row in read_jsonl(path)]
         for place, event in enumerate(self._events):
             if event.seq != place:
                 raise JournalError(f"{path}: line {place + 1} has seq {event.seq}, expected {place}")
-        if not read_only and path.exists():
-            self._cut_torn_line()
 
     def __len__(self) -> int:
         """Number of events."""
@@ -44,8 +44,10 @@ class Journal:
         """The events from a position on."""
         return self._events[position:]
 
-    def append(self, kind: str, data: Mapping[str, Any]) -> Event:
-        """Write one event durably and return it.
+    def append(
+        self, kind: str, data: Mapping[str, Any], *, check: Callable[[Event], None] | None = None
+    ) -> Event:
+        """Write one event durably and return it. `check` sees the event first; where it raises, nothing is written.
 
         Raises:
             JournalError: the journal is read-only.
@@ -53,8 +55,10 @@ class Journal:
         if self._read_only:
             raise JournalError(f"{self.path} was opened to be read only")
         event = Event(len(self._events), self._clock(), kind, data)
-        line = dumps(event.to_json()) + "\n"
         Event.from_json(event.to_json())
+        if check is not None:
+            check(event)
+        line = dumps(event.to_json()) + "\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, line.encode("utf-8"))

@@ -16,7 +16,8 @@ class Score:
     """Sampled accuracy of one checkpoint: the mean over items of the mean over samples; higher is better.
 
     `low` and `high` bound the mean's 95 % interval over items (normal approximation); two checkpoints are compared with
-    `beats`, which pairs their items. `greedy` is the mean of the greedy completions.
+    `beats`, which pairs their items. `greedy` is the mean of the greedy completions. The journal, and so the tree, holds
+    scores without their items, which stay in evals/; `count` is their number.
     """
 
     split: str
@@ -27,6 +28,7 @@ class Score:
     low: float
     high: float
     greedy: float
+    count: int = 0
 
     @classmethod
     def from_items(
@@ -42,12 +44,13 @@ class Score:
         values = list(items.values())
         mean = fmean(values)
         half = 1.96 * pstdev(values) / sqrt(len(values))
-        return cls(split, dict(items), samples, seeds, mean, max(0.0, mean - half), min(1.0, mean + half), greedy)
+        return cls(split, dict(items), samples, seeds, mean, max(0.0, mean - half), min(1.0, mean + half), greedy,
+                   len(values))
 
     @property
     def n(self) -> int:
         """Number of items."""
-        return len(self.items)
+        return self.count or len(self.items)
 
     def beats(self, other: Score, *, confidence: float = 0.95) -> bool:
         """Whether the paired bootstrap over common items puts this score above the other."""
@@ -70,6 +73,7 @@ class Score:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The score back from `to_json`."""
         return cls(
-            split=value["split"], items=dict(value["items"]), samples=value["samples"], seeds=tuple(value["seeds"]),
+            split=value["split"], items=dict(value.get("items", {})), samples=value["samples"], seeds=tuple(value["seeds"]),
             mean=value["mean"], low=value["low"], high=value["high"], greedy=value["greedy"],
+            count=value["n"],
         )

@@ -132,6 +132,15 @@ class Tree:
         """The node that passed the gates last and was not superseded."""
         return next((n for n in reversed(self.nodes) if n.verdict is Verdict.PROMOTED), None)
 
+    def with_scores(self, scores: Mapping[str, Mapping[str, Score]]) -> Tree:
+        """A copy whose nodes carry these scores (by node and split) instead of their own: those with items, for judging."""
+        copy = Tree()
+        copy._children = self._children
+        copy._nodes = {
+            node.id: replace(node, scores={**node.scores, **scores.get(node.id, {})}) for node in self.nodes
+        }
+        return copy
+
     def apply(self, event: Event) -> None:
         """Fold one event in; kinds that do not concern nodes are ignored."""
         if event.kind == "node_proposed":

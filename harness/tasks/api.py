@@ -52,7 +52,10 @@ class Item:
 
         Raises:
             ValueError: The row is not one `to_row` writes, or its id is not that of its content.
+            TypeError: The row is no object.
         """
+        if not isinstance(row, Mapping):
+            raise TypeError(f"an item must be a JSON object, not {row!r}")
         if set(row) != _ROW_KEYS or row["schema_version"] != SCHEMA_VERSION:
             raise ValueError(
                 f"an item must have the keys {sorted(_ROW_KEYS)} and schema_version {SCHEMA_VERSION}, "
@@ -60,7 +63,7 @@ class Item:
             )
         prompt, answer, columns = row["prompt"], row["answer"], row["columns"]
         if not isinstance(prompt, list) or not prompt or not all(_is_message(message) for message in prompt):
-            raise ValueError(f"item {row['id']!r}: prompt must be a list of {{role, content}}, not {prompt!r}")
+            raise ValueError(f"item {row['id']!r}: prompt must be [{{role, content}}, ...], not {prompt!r}")
         if not isinstance(answer, str) or not isinstance(columns, dict):
             raise ValueError(f"item {row['id']!r}: answer must be a string and columns an object")
         item = cls.of(prompt, answer, columns)
@@ -112,7 +115,7 @@ class Task(Protocol):
         """Return completions that deserve zero, among them the ways a lenient verifier is fooled."""
 
     def perturb(self, item: Item, seed: int) -> Item:
-        """Return another item of the same kind, difficulty and split, whose answer has to be worked out anew."""
+        """Return another item of the same kind, difficulty and split, to be worked out anew."""
 
     def canonical(self, item: Item) -> str:
         """Return a key that items with the same content in another form share; no two splits share a key."""

@@ -73,7 +73,7 @@ def _item(expression: _Expression) -> Item:
 
 
 def items_of(split: str) -> list[Item]:
-    """Return every item of a split, level by level: what a warm-up on this task may use is `items_of("train")`."""
+    """Return every item of a split, level by level; a warm-up may use no split but train."""
     return [_item(expression) for level in LEVELS for expression in _pool(split, level)]
 
 
@@ -98,7 +98,7 @@ class ArithmeticTask:
         available = sum(len(pool) for pool in pools.values())
         if not 0 < size <= available:
             raise ValueError(f"math: size of {split} must be between 1 and {available}, not {size}")
-        rng = random.Random(f"math:{split}:{seed}")  # noqa: S311
+        rng = random.Random(f"math:{split}:{seed}")
         for pool in pools.values():
             rng.shuffle(pool)
         chosen: list[_Expression] = []
@@ -148,7 +148,7 @@ class ArithmeticTask:
         """Return another expression of the same level and split, not the same terms in another order."""
         level, key = str(item.columns["level"]), self.canonical(item)
         others = [expression for expression in _pool(_bucket(key), level) if expression.key != key]
-        return _item(random.Random(f"{item.id}:{seed}").choice(others))  # noqa: S311
+        return _item(random.Random(f"{item.id}:{seed}").choice(others))
 
     def canonical(self, item: Item) -> str:
         """Return the expression with its terms or factors sorted."""

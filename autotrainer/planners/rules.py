@@ -1,0 +1,137 @@
+"""RulesPlanner: findings call for skills, by evidence; where no skill has an answer, a numeric move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import ClassVar
+
+from autotrainer.errors import PlannerError
+from autotrainer.planners.base import PlanningContext
+from autotrainer.planners.build import Change, child, draft, is_known
+from autotrainer.planners.moves import draft_centre, drafts_around, lethal_rate, perturbation, survives
+from autotrainer.search.frontier import base
+from autotrainer.tree.finding import Finding, Severity
+from autotrainer.tree.node import Node
+from autotrainer.tree.proposal import Proposal
+from autotrainer.tree.state import NodeState
+from autotrainer.tree.tree import Tree
+
+TRIES = 32
+"""Numeric moves that are drawn before the planner gives up finding a new one."""
+LOST_GAIN = -0.05
+"""What a skill's attempt counts for in its evidence where the node was pruned or failed."""
+_URGENCY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+class RulesPlanner:
+    """The planner that needs no language model.
+
+    The parent's findings are taken in the order of severity, then onset. For each, the skills that treat it are tried in the
+    order of their evidence in this study, then of the library; two answers to different findings that do not
+    touch each other are made at once. On a parent without warnings, skills for healthy runs and numeric moves take turns.
+    What is in the tree already (same start, same recipe but for the seed) is never proposed again.
+    """
+
+    name: ClassVar[str] = "rules"
+
+    def propose(self, context: PlanningContext, parent: str) -> Proposal:
+        """The next node from `parent`.
+
+        Raises:
+            PlannerError: everything that it knows for this node was proposed before.
+        """
+        node = context.tree[parent]
+        options = _drafts(context) if node.id == base(context.tree).id else _children(context, node)
+        for proposal in options:
+            if not is_known(context, proposal):
+                return proposal
+        raise PlannerError(f"the rules planner has nothing new to offer for node {parent}")
+
+
+def _drafts(context: PlanningContext) -> Iterator[Proposal]:
+    ceiling = lethal_rate(context.tree)
+    centre = draft_centre(context.tree, context.careful.stages[-1])
+    recipe = context.careful.with_knobs(centre.knobs)
+    for change in drafts_around(centre):
+        if survives(change, centre, ceiling):
+            yield draft(context, recipe, change, RulesPlanner.name)
+    for _ in range(TRIES):
+        yield draft(context, recipe, perturbation(centre, context.rng, ceiling), RulesPlanner.name)
+
+
+def _children(context: PlanningContext, node: Node) -> Iterator[Proposal]:
+    skilled = (child(context, node, change, RulesPlanner.name) for change in _answers(context, node))
+    if _ill(node) or not _turn_of_numbers(context.tree):
+        yield from skilled
+        yield from _moves(context, node)
+    else:
+        yield from _moves(context, node)
+        yield from skilled
+
+
+def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
+    stage = node.proposal.recipe.stages[-1]
+    for _ in range(TRIES):
+        change = perturbation(stage, context.rng, lethal_rate(context.tree))
+        if node.state is NodeState.PRUNED:
+            change = Change(knobs=change.knobs, why=change.why, findings=tuple(_treatable(node)), before_onset=True)
+        yield child(context, node, change, RulesPlanner.name)
+
+
+def _answers(context: PlanningContext, node: Node) -> Iterator[Change]:
+    """Pairs of answers to different findings first, then single ones; each finding's best skill before any second one."""
+    by_finding = [list(_skills_for(context, node, finding)) for finding in _treatable(node)]
+    for one, two in combinations([changes[0] for changes in by_finding if changes], 2):
+        joined = one.joined(two) if one.skills != two.skills else None
+        if joined is not None:
+            yield joined
+    for changes in by_finding:
+        yield from changes
+
+
+def _skills_for(context: PlanningContext, node: Node, finding: Finding) -> Iterator[Change]:
+    recipe, findings = node.proposal.recipe, node.findings
+    for skill_id in _by_evidence(context, finding.kind):
+        code = context.library[skill_id].code
+        if code.applies(recipe, findings):
+            yield Change.of_skill(skill_id, code.propose(recipe, findings), [finding])
+
+
+def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
+    fitting = [skill for skill, loaded in context.library.items() if kind in loaded.card.treats]
+    return sorted(fitting, key=lambda skill: -evidence(context.tree, skill))
+
+
+def evidence(tree: Tree, skill: str) -> float:
+    """What a skill gained on dev in this study, shrunk towards 0: the sum over its nodes divided by their number plus one."""
+    gains = [gain for node in tree.nodes if skill in node.proposal.skills and (gain := _gain(tree, node)) is not None]
+    return sum(gains) / (len(gains) + 1)
+
+
+def _gain(tree: Tree, node: Node) -> float | None:
+    if node.state in (NodeState.PRUNED, NodeState.FAILED):
+        return LOST_GAIN
+    before = tree[node.parent].score("dev") if node.parent is not None else None
+    after = node.score("dev")
+    return after - before if before is not None and after is not None else None
+
+
+def _treatable(node: Node) -> list[Finding]:
+    return sorted(node.findings, key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind))
+
+
+def _ill(node: Node) -> bool:
+    return any(finding.severity is not Severity.INFO for finding in node.findings)
+
+
+def _turn_of_numbers(tree: Tree) -> bool:
+    """Whether numeric moves are behind skills among the children of healthy nodes."""
+    healthy = [node for node in tree.nodes if _grown(tree, node)]
+    skilled = sum(bool(node.proposal.skills) for node in healthy)
+    return skilled > len(healthy) - skilled
+
+
+def _grown(tree: Tree, node: Node) -> bool:
+    parents: Iterable[str] = node.proposal.parents[:1]
+    return any(parent != base(tree).id and not _ill(tree[parent]) for parent in parents)

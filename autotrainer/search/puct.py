@@ -1,0 +1,136 @@
+"""PUCT: branch where value is high and little was tried; wide early, deep late.
+
+    score(v) = Q(v) + c(progress) P(v) sqrt(1 + N) / (1 + n(v))
+
+n(v) is the number of v's children and N the number of all nodes of the search. Q(v) is the mean over v and its children of their
+values, where a child that is still active counts 0 (virtual loss: parallel workers spread out) and one that was lost counts 0. A
+node's value is the rank of its dev score among all candidates, mapped to [0, 1] and shrunk towards 1/2 by the share of
+the scores' variance that seeds and items alone explain: ranks of a tree that differs by noise only say nothing, and exploration
+decides. Children are admitted by progressive widening, at most ceil(sqrt(nodes below v)) of them.
+
+Selection in the manner of Silver et al., Mastering the game of Go without human knowledge (2017), and Couetoux et al., Continuous
+upper confidence trees (2011), over the whole frontier instead of along one descent: every node of the tree is a full attempt
+that can be branched from at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, sqrt
+from statistics import fmean, pvariance, variance
+from typing import ClassVar
+
+from autotrainer.search.base import SearchContext
+from autotrainer.search.frontier import base, branchable, drafts, unanswered
+from autotrainer.tree.node import Node
+from autotrainer.tree.proposal import Purpose
+from autotrainer.tree.tree import Tree
+
+SEED_DEVIATION = 0.01
+"""Assumed standard deviation of a dev score over seeds, before careful seeds have shown it."""
+
+
+def uniform(node: Node) -> float:
+    """The prior while there is no evidence of skills: every node alike."""
+    return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Puct:
+    """The policy; a pure function of tree and context.
+
+    `explore_early` and `explore_late` are c at progress 0 and 1; past `no_drafts_after` the base is not branched from any more.
+    """
+
+    name: ClassVar[str] = "puct"
+    explore_early: float = 0.6
+    explore_late: float = 0.1
+    no_drafts_after: float = 0.6
+    prior: Callable[[Node], float] = uniform
+
+    def select(self, tree: Tree, context: SearchContext) -> str | None:
+        """A pruned node whose finding waits for an answer; else a draft while some are wanted; else the node of highest score.
+
+        None only while nodes run whose end can change the choice.
+        """
+        waiting = unanswered(tree)
+        if waiting is not None:
+            return waiting.id
+        root = base(tree)
+        if len(drafts(tree)) < context.drafts:
+            return root.id
+        frontier = branchable(tree, context.max_depth)
+        if not frontier:
+            return None if tree.active else root.id
+        if context.progress <= self.no_drafts_after:
+            frontier = (root, *frontier)
+        below = _below(tree)
+        admitted = [node for node in frontier if _admits(tree, node, below)] or list(frontier)
+        scores = self._scores(tree, admitted, context.progress)
+        return max(admitted, key=lambda node: (scores[node.id], -node.index)).id
+
+    def _scores(self, tree: Tree, nodes: list[Node], progress: float) -> dict[str, float]:
+        values = shrunk_values(tree)
+        total = len(_searched(tree))
+        explore = self.explore_early + (self.explore_late - self.explore_early) * progress
+        result = {}
+        for node in nodes:
+            children = _tried(tree, node)
+            quality = fmean([values.get(node.id, 0.0), *(values.get(child.id, 0.0) for child in children)])
+            bonus = explore * self.prior(node) * sqrt(1 + total) / (1 + len(children))
+            result[node.id] = quality + bonus
+        return result
+
+
+def shrunk_values(tree: Tree) -> dict[str, float]:
+    """Value in [0, 1] of the base and every candidate: rank of the dev score, shrunk towards 1/2 by the share of noise.
+
+    Equal scores have equal values; a better score never has a lower value.
+    """
+    known = {node.id: score for node in (base(tree), *tree.candidates) if (score := node.score("dev")) is not None}
+    if len(known) < 2:
+        return dict.fromkeys(known, 0.5)
+    scores = list(known.values())
+    spread = pvariance(scores)
+    reliability = max(0.0, 1.0 - seed_variance(tree) / spread) if spread > 0 else 0.0
+    ranks = _ranks(scores)
+    return {node: 0.5 + reliability * (ranks[score] - 0.5) for node, score in known.items()}
+
+
+def seed_variance(tree: Tree) -> float:
+    """Variance of a dev score over seeds: what the careful seeds show, never below SEED_DEVIATION squared."""
+    careful = [
+        score for node in tree.candidates
+        if node.proposal.purpose is Purpose.CAREFUL and (score := node.score("dev")) is not None
+    ]
+    return max(SEED_DEVIATION**2, variance(careful) if len(careful) > 1 else 0.0)
+
+
+def _ranks(scores: list[float]) -> Mapping[float, float]:
+    """Mean rank of each distinct score, from 0 for the lowest to 1 for the highest."""
+    places: dict[float, list[int]] = {}
+    for place, score in enumerate(sorted(scores)):
+        places.setdefault(score, []).append(place)
+    return {score: fmean(found) / (len(scores) - 1) for score, found in places.items()}
+
+
+def _searched(tree: Tree) -> tuple[Node, ...]:
+    return tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL)
+
+
+def _tried(tree: Tree, node: Node) -> list[Node]:
+    return [child for child in tree.children(node.id) if child.proposal.purpose in (Purpose.SEARCH, Purpose.CAREFUL)]
+
+
+def _below(tree: Tree) -> dict[str, int]:
+    """Size of every node's subtree, itself included; children come after their parents in the tree's order."""
+    sizes = {node.id: 1 for node in tree.nodes}
+    for node in reversed(tree.nodes):
+        if node.parent is not None:
+            sizes[node.parent] += sizes[node.id]
+    return sizes
+
+
+def _admits(tree: Tree, node: Node, below: Mapping[str, int]) -> bool:
+    return len(_tried(tree, node)) < ceil(sqrt(below[node.id]))

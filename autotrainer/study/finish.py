@@ -1,0 +1,83 @@
+"""The end of a study: judge the confirmation, score test once, write the verdicts and the summary."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+from autotrainer.search.gates import Judgement, judge
+from autotrainer.search.statistics import paired_difference_of_seeds
+from autotrainer.study.runtime import Runtime
+from autotrainer.study.steps import request_scores
+from autotrainer.tree.node import Node
+from autotrainer.tree.proposal import Purpose
+from autotrainer.tree.score import Score
+from autotrainer.tree.tree import Tree
+from autotrainer.tree.state import NodeState, Validity, Verdict
+
+
+def finish_test(runtime: Runtime) -> None:
+    """In phase test: score base, controls and the winner's seeds on test, then judge and finish; idempotent."""
+    if runtime.view().phase != "test" or runtime.tree.active:
+        return
+    nodes = [node for node in _to_test(runtime) if node.state is NodeState.COMPLETED]
+    if not all([request_scores(runtime, node, ("test",)) for node in nodes]):
+        return
+    judged = runtime.tree.with_scores({node.id: _with_items(runtime, node) for node in nodes})
+    judgement = judge(judged, runtime.plan)
+    _record_verdicts(runtime, judgement)
+    runtime.record("phase", phase="done", reason=judgement.reasons[0] if judgement.reasons else "judged")
+    runtime.record("study_finished", reason="completed", summary=summarise(judged, judgement))
+
+
+def _with_items(runtime: Runtime, node: Node) -> dict[str, Score]:
+    """The node's scores with their items, from the evaluator's answers."""
+    scores = {}
+    for split in node.scores:
+        answer = runtime.evaluator.answer(node.id, node.last_step, split)
+        scores[split] = runtime.evaluator.score(answer)
+    return scores
+
+
+def _to_test(runtime: Runtime) -> list[Node]:
+    """What is worth scoring on test: the base, the control seeds, the confirmation seeds (careful seeds where none ran)."""
+    confirmed = [*runtime.tree.with_purpose(Purpose.CONTROL), *runtime.tree.with_purpose(Purpose.CONFIRM)]
+    return [runtime.tree.nodes[0], *(confirmed or runtime.tree.with_purpose(Purpose.CAREFUL))]
+
+
+def _record_verdicts(runtime: Runtime, judgement: Judgement) -> None:
+    for node_id, reason in judgement.rejected.items():
+        if runtime.tree[node_id].verdict is Verdict.NONE:
+            runtime.record("node_verdict", node=node_id, verdict=str(Verdict.REJECTED), reason=reason, figures={})
+    if judgement.promote is not None and runtime.tree[judgement.promote].verdict is Verdict.NONE:
+        runtime.record(
+            "node_verdict", node=judgement.promote, verdict=str(Verdict.PROMOTED), reason=judgement.reasons[0],
+            figures=judgement.figures,
+        )
+
+
+def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
+    """The study's final figures, on test where it was scored."""
+    base = tree.nodes[0].scores.get("test")
+    careful = _scores(tree, Purpose.CONTROL) or _scores(tree, Purpose.CAREFUL)
+    winner = _scores(tree, Purpose.CONFIRM) if judgement.arm == "search" else careful
+    summary: dict[str, Any] = {
+        "arm": judgement.arm, "winner": judgement.promote, "finalist": judgement.finalist,
+        "reasons": list(judgement.reasons), "base_test": _mean([base] if base else []), "careful_test": _mean(careful),
+        "winner_test": _mean(winner), **judgement.figures,
+    }
+    if base is not None and winner:
+        gain = paired_difference_of_seeds(winner, [base])
+        summary["gain_over_base"] = {"mean": gain.mean, "low": gain.low, "high": gain.high, "n": len(winner)}
+    return summary
+
+
+def _scores(tree: Tree, purpose: Purpose) -> list[Score]:
+    return [
+        node.scores["test"] for node in tree.with_purpose(purpose)
+        if "test" in node.scores and node.validity is Validity.VALID
+    ]
+
+
+def _mean(scores: list[Score]) -> float | None:
+    return fmean(score.mean for score in scores) if scores else None

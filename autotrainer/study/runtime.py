@@ -1,0 +1,122 @@
+"""Runtime: the heavy objects of one running study, and the one way in which it records what happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autotrainer.budget.grammar import BudgetSpec
+from autotrainer.budget.ledger import Ledger
+from autotrainer.contract.metrics import Metrics
+from autotrainer.contract.models import Manifest
+from autotrainer.contract.paths import StudyPaths
+from autotrainer.errors import JournalError
+from autotrainer.evaluation.client import EvaluatorClient
+from autotrainer.executors.base import Executor, Job
+from autotrainer.library.skill import LoadedSkill
+from autotrainer.planners.base import Planner, PlanningContext, planning_rng
+from autotrainer.recipe.recipe import Recipe
+from autotrainer.search.base import SearchPolicy
+from autotrainer.search.plan import Plan
+from autotrainer.study.config import StudyConfig
+from autotrainer.study.view import StudyView
+from autotrainer.tree.event import Event
+from autotrainer.tree.journal import Journal
+from autotrainer.tree.tree import Tree
+
+
+@dataclass
+class Runtime:
+    """What the steps of the loop work on. Everything that has to survive a crash is in the journal or in the contract's files."""
+
+    paths: StudyPaths
+    config: StudyConfig
+    budget: BudgetSpec
+    journal: Journal
+    executor: Executor
+    evaluator: EvaluatorClient
+    planner: Planner
+    policy: SearchPolicy
+    library: Mapping[str, LoadedSkill]
+    model_path: str
+    python: str
+    should_stop: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.time
+    tree: Tree = field(init=False)
+    ledger: Ledger = field(init=False)
+    _jobs: dict[str, Job] = field(default_factory=dict, init=False)
+    _diagnosed: dict[str, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Fold the journal."""
+        self.tree = Tree.replay(self.journal)
+        self.ledger = Ledger.replay(self.journal)
+
+    def record(self, kind: str, **data: Any) -> Event:
+        """Check an event against tree and ledger, write it durably, and have both know it."""
+        return self.journal.append(kind, data, check=self._fold)
+
+    def _fold(self, event: Event) -> None:
+        self.tree.apply(event)
+        self.ledger.apply(event)
+
+    def view(self) -> StudyView:
+        """The study as a reader sees it."""
+        return StudyView(self.paths, self.config, tuple(self.journal), self.tree, self.ledger)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the study.
+
+        Raises:
+            JournalError: the study is not prepared.
+        """
+        plan = self.view().plan
+        if plan is None:
+            raise JournalError(f"{self.paths.journal}: the study is not prepared")
+        return plan
+
+    @property
+    def careful(self) -> Recipe:
+        """The study's careful recipe, as long as a search node."""
+        return self.careful_recipe(self.plan.steps)
+
+    def careful_recipe(self, steps: int) -> Recipe:
+        """The careful recipe of this study's model and task with the user's overrides."""
+        from autotrainer.recipe.careful import careful_recipe
+
+        overrides = {key: value for key, value in self.config.recipe.items() if key != "algorithm"}
+        return careful_recipe(
+            self.config.model, self.config.task, self.config.seed, steps, self.max_completion_length, overrides
+        )
+
+    @property
+    def max_completion_length(self) -> int:
+        """The task's cap on completions, in tokens."""
+        return int(Manifest.read(self.paths.manifest).task_facts["max_completion_length"])
+
+    def planning_context(self) -> PlanningContext:
+        """What the planner may look at, now."""
+        return PlanningContext(
+            tree=self.tree, careful=self.careful, steps=self.plan.steps, library=self.library,
+            rng=planning_rng(self.config.seed, len(self.tree)), metrics=self.metrics,
+            settings=self.config.search.model_dump(),
+        )
+
+    def metrics(self, node_id: str) -> Metrics:
+        """The metrics of a node's newest attempt."""
+        return self.view().metrics(node_id)
+
+    def job(self, job_id: str) -> Job:
+        """The running or ended job of that id."""
+        if job_id not in self._jobs:
+            self._jobs[job_id] = self.executor.attach(job_id, self.paths.job(job_id))
+        return self._jobs[job_id]
+
+    def diagnosed_until(self, node_id: str, step: int | None = None) -> int:
+        """Get, or set, the step up to which a running node was diagnosed."""
+        if step is not None:
+            self._diagnosed[node_id] = step
+        return self._diagnosed.get(node_id, 0)

@@ -1,0 +1,166 @@
+"""Set-up of a study before its clock starts: pristine harness, data and vault, smoke run, plan. Every part may be repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from autotrainer.contract.metrics import Metrics
+from autotrainer.contract.models import JobResult, Manifest, StartSpec
+from autotrainer.errors import ConfigError, ExecutorError
+from autotrainer.executors.base import JobState
+from autotrainer.recipe.careful import default_steps
+from autotrainer.resources import tree as shipped_tree
+from autotrainer.search.plan import JobCost
+from autotrainer.search.planning import make_plan
+from autotrainer.study import evaluator_job
+from autotrainer.study.jobs import job_spec, launch
+from autotrainer.study.runtime import Runtime
+from autotrainer.workspace.copy import copy_pristine
+
+SMOKE_STEPS = 6
+_SETUP_LIMIT_S = 1800.0
+
+
+def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda text: None) -> None:
+    """Do what is missing of the set-up, up to `study_started`."""
+    if runtime.view().last("study_started") is not None:
+        return
+    if runtime.view().last("study_prepared") is None:
+        copy_pristine(shipped_tree("harness"), shipped_tree("sandboxes"), runtime.paths.pristine)
+        progress("preparing data, vault and verifier audit")
+        _run(runtime, "prepare", _launch_prepare, progress)
+        manifest = Manifest.read(runtime.paths.manifest)
+        _check_audit(manifest)
+        progress(f"smoke run: {SMOKE_STEPS} steps of the careful recipe")
+        evaluator_job.ensure_running(runtime)
+        cost = _measure(runtime, progress)
+        plan = make_plan(runtime.budget, cost, runtime.config.search, model_name=runtime.config.model)
+        runtime.record(
+            "study_prepared", manifest=manifest.model_dump(), model_path=runtime.model_path, plan=plan.to_json()
+        )
+    evaluator_job.ensure_running(runtime)
+    budget = runtime.budget
+    runtime.record("study_started", deadline=runtime.clock() + budget.seconds, granted=budget.device_s)
+    runtime.record("phase", phase="careful", reason=f"mode {runtime.plan.mode}")
+
+
+def _run(
+    runtime: Runtime, kind: str, start: Callable[[Runtime, str], None], progress: Callable[[str], None]
+) -> JobResult:
+    """Run a set-up job to its end, attaching to one that a crash of ours left; a crashed one is tried again."""
+    result = None
+    for attempt in range(1, runtime.config.search.max_attempts + 1):
+        job_id = f"{kind}.{attempt}"
+        job = runtime.job(job_id)
+        if job.state() is JobState.PENDING:
+            start(runtime, job_id)
+        deadline = time.monotonic() + _SETUP_LIMIT_S
+        while job.state() in (JobState.PENDING, JobState.RUNNING):
+            if runtime.should_stop() or time.monotonic() > deadline:
+                job.cancel("set-up was stopped")
+                raise ExecutorError(f"{kind} was stopped after {_SETUP_LIMIT_S:.0f} s or by a person")
+            time.sleep(0.1)
+        directory = runtime.paths.job(job_id)
+        result = JobResult.read(directory / "result.json")
+        if result.status == "completed":
+            return result
+        progress(f"{kind} {result.status}: {result.reason}")
+        if result.status == "failed":
+            break
+    reason = result.reason if result else "it never started"
+    raise ExecutorError(f"{kind} did not complete ({reason}); its output is in {runtime.paths.root / kind}")
+
+
+def _launch_prepare(runtime: Runtime, job_id: str) -> None:
+    paths = runtime.paths
+    for folder in (paths.data, paths.vault):
+        folder.mkdir(parents=True, exist_ok=True)
+    paths.vault.chmod(0o700)
+    facts = task_facts(runtime.config.task)
+    spec: dict[str, Any] = {
+        "schema_version": 1, "task": runtime.config.task, "seed": runtime.config.seed, "sizes": facts["sizes"],
+        "model": {"path": runtime.model_path}, "data_dir": str(paths.data), "vault_dir": str(paths.vault),
+        "max_completion_length": facts["max_completion_length"], "output": str(paths.job(job_id)),
+    }
+    launch(
+        runtime, job_id, "harness.prepare", "prepare.json", workspace=paths.pristine, wall_s=_SETUP_LIMIT_S,
+        writable=[paths.data, paths.vault], spec=spec,
+    )
+
+
+def task_table() -> dict[str, dict[str, Any]]:
+    """The shipped tasks: name to facts, as in harness/tasks/tasks.toml."""
+    import tomllib
+
+    return tomllib.loads((shipped_tree("harness") / "tasks" / "tasks.toml").read_text(encoding="utf-8"))
+
+
+def task_facts(name: str) -> dict[str, Any]:
+    """The facts of a task.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    tasks = task_table()
+    if name not in tasks:
+        raise ConfigError(f"unknown task {name!r}: known are {', '.join(sorted(tasks))}")
+    return tasks[name]
+
+
+def _check_audit(manifest: Manifest) -> None:
+    audit = manifest.audit
+    if audit["gold_accepted"] < 1.0 or audit["bad_rejected"] < 1.0 or audit["overlap"] != 0:
+        raise ConfigError(
+            f"the verifier or the splits of task {manifest.task} failed their audit: gold answers accepted "
+            f"{audit['gold_accepted']:.1%} (must be 100%), bad ones rejected {audit['bad_rejected']:.1%} (must be 100%), "
+            f"items in two splits {audit['overlap']} (must be 0)"
+        )
+
+
+def _launch_smoke(runtime: Runtime, job_id: str) -> None:
+    spec = job_spec(
+        runtime, job_id=job_id, node="smoke", attempt=int(job_id.rpartition(".")[2]),
+        recipe=runtime.careful_recipe(SMOKE_STEPS), start=StartSpec(), workspace=runtime.paths.pristine,
+        wall_s=_SETUP_LIMIT_S,
+    )
+    directory = runtime.paths.job(job_id)
+    directory.mkdir(parents=True, exist_ok=True)
+    spec.write(directory / "job.json")
+    launch(
+        runtime, job_id, "harness.run", "job.json", workspace=runtime.paths.pristine, wall_s=_SETUP_LIMIT_S,
+        hide=[runtime.paths.vault],
+    )
+
+
+def _measure(runtime: Runtime, progress: Callable[[str], None]) -> JobCost:
+    """The cost model from the smoke run and one evaluation of the base model on the probe."""
+    result = _run(runtime, "smoke", _launch_smoke, progress)
+    usage = runtime.job(result.job_id).usage()
+    total = usage.device_seconds if usage else result.device_seconds
+    rows = Metrics.read(runtime.paths.job(result.job_id) / "metrics.jsonl")
+    step_s = median(rows.values("step_time")[1:] or [total / SMOKE_STEPS])
+    startup_s = max(1.0, total - SMOKE_STEPS * step_s)
+    steps = runtime.config.search.steps or default_steps(runtime.config.model)
+    progress(f"a job starts in {startup_s:.1f} s and does a step in {step_s:.2f} s; {steps} steps a node")
+    return JobCost(startup_s=startup_s, step_s=step_s, eval_s=_measure_evaluation(runtime))
+
+
+def _measure_evaluation(runtime: Runtime) -> float:
+    """Seconds of one evaluation on dev, scaled from one on the probe."""
+    config = runtime.config.evaluation
+    request = runtime.evaluator.request(
+        "smoke", 0, "probe", runtime.model_path, n=0, samples=config.samples, temperature=config.temperature,
+        max_completion_length=runtime.max_completion_length, seed=runtime.config.seed,
+    )
+    deadline = time.monotonic() + _SETUP_LIMIT_S
+    while (answer := runtime.evaluator.poll(request)) is None:
+        evaluator_job.ensure_running(runtime)
+        if time.monotonic() > deadline:
+            raise ExecutorError(f"the evaluator did not answer within {_SETUP_LIMIT_S:.0f} s")
+        time.sleep(0.1)
+    sizes = Manifest.read(runtime.paths.manifest).splits
+    dev = config.dev_items or int(sizes["dev"]["n"])
+    return float(answer.device_seconds) * max(1.0, dev / max(1, answer.n))

@@ -1,0 +1,222 @@
+"""The study: create, run or resume, stop, dry run. What the command line calls."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from autotrainer.budget.cost_model import nominal_cost
+from autotrainer.budget.grammar import parse_budget
+from autotrainer.contract.paths import StudyPaths
+from autotrainer.errors import ConfigError, StudyLockedError
+from autotrainer.evaluation.client import EvaluatorClient
+from autotrainer.executors.devices import require_devices
+from autotrainer.executors.local import LocalExecutor
+from autotrainer.files import write_json, write_text
+from autotrainer.library.loader import load_skills
+from autotrainer.planners.registry import planner
+from autotrainer.recipe.careful import careful_recipe
+from autotrainer.resources import resolve_model
+from autotrainer.search.planning import make_plan
+from autotrainer.search.registry import policy
+from autotrainer.study import evaluator_job, finish, setup, steps
+from autotrainer.study.config import StudyConfig
+from autotrainer.study.diagnose import diagnose_running
+from autotrainer.study.jobs import default_python
+from autotrainer.study.runtime import Runtime
+from autotrainer.study.view import StudyView
+from autotrainer.tracking.mlflow import MlflowTracker
+from autotrainer.tree.journal import Journal
+
+POLL_S = 0.3
+MIRROR_EVERY_S = 5.0
+
+STEPS: dict[str, Callable[[Runtime], None]] = {
+    "propose_base": steps.propose_base,
+    "keep_evaluator": evaluator_job.ensure_running,
+    "collect_jobs": steps.collect_jobs,
+    "collect_scores": steps.collect_scores,
+    "diagnose_running": diagnose_running,
+    "wind_down": steps.wind_down,
+    "plan_next": steps.plan_next,
+    "launch_queued": steps.launch_queued,
+    "finish_test": finish.finish_test,
+}
+
+
+def validate(config: StudyConfig) -> None:
+    """Check everything that can be checked before anything is created.
+
+    Raises:
+        ConfigError: task, model, planner, policy, skill folder, budget or a knob is wrong.
+    """
+    parse_budget(config.budget_text)
+    facts = setup.task_facts(config.task)
+    resolve_model(config.model)
+    planner(config.planner)
+    policy(config.policy)
+    load_skills([Path(folder) for folder in config.skills_dirs])
+    overrides = {key: value for key, value in config.recipe.items() if key != "algorithm"}
+    careful_recipe(config.model, config.task, config.seed, 2, int(facts["max_completion_length"]), overrides)
+
+
+def create_study(config: StudyConfig, runs: Path) -> Path:
+    """Create a study's folder with study.toml and the first event of its journal.
+
+    Raises:
+        ConfigError: something is wrong with what was asked, the devices are not there, or the folder is taken.
+    """
+    validate(config)
+    require_devices(parse_budget(config.budget_text))
+    root = (runs / config.id).resolve()
+    if root.exists():
+        raise ConfigError(f"study {config.id!r} exists at {root}: give another --id, or resume it")
+    root.mkdir(parents=True)
+    paths = StudyPaths(root)
+    write_text(paths.config, config.to_toml())
+    Journal(paths.journal).append(
+        "study_created", {"study": config.id, "seed": config.seed, "config": config.model_dump(mode="json")}
+    )
+    return root
+
+
+def dry_run(config: StudyConfig) -> dict[str, Any]:
+    """Plan and cost of a study from the nominal cost model; launches and creates nothing."""
+    validate(config)
+    budget = parse_budget(config.budget_text)
+    cost = nominal_cost(config.model, cpu=budget.is_cpu)
+    plan = make_plan(budget, cost, config.search, model_name=config.model)
+    return {
+        "schema_version": 1, "task": config.task, "model": config.model, "seed": config.seed, "planner": config.planner,
+        "policy": config.policy,
+        "budget": {"text": budget.text, "device_s": budget.device_s, "devices": budget.devices, "kind": budget.kind},
+        "cost_model": "nominal: the smoke run before the clock replaces it", "plan": plan.to_json(),
+    }
+
+
+def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -> Runtime:
+    """The heavy objects of a study; the caller holds control.lock."""
+    paths = StudyPaths(root)
+    config = StudyConfig.read(paths.config)
+    budget = parse_budget(config.budget_text)
+    stop_file = paths.root / "stop.json"
+
+    def stop_asked() -> bool:
+        return stop_file.exists() or (should_stop is not None and should_stop())
+
+    return Runtime(
+        paths=paths, config=config, budget=budget, journal=Journal(paths.journal),
+        executor=LocalExecutor(slots=config.budget.slots or budget.devices), evaluator=EvaluatorClient(paths),
+        planner=planner(config.planner), policy=policy(config.policy),
+        library=load_skills([Path(folder) for folder in config.skills_dirs]),
+        model_path=resolve_model(config.model), python=default_python(), should_stop=stop_asked,
+    )
+
+
+def run_study(
+    root: Path,
+    *,
+    on_tick: Callable[[StudyView], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    on_setup: Callable[[str], None] | None = None,
+) -> StudyView:
+    """Run a study, or take it up again, until it is finished or paused.
+
+    Raises:
+        StudyLockedError: another control plane runs it.
+    """
+    paths = StudyPaths(root.resolve())
+    lock = FileLock(paths.control_lock)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise StudyLockedError(f"study {root.name} is run by another autotrainer: stop it first") from None
+    try:
+        runtime = open_runtime(paths.root, should_stop=should_stop)
+        if runtime.view().state == "finished":
+            return runtime.view()
+        _take_up(runtime)
+        setup.prepare_study(runtime, progress=on_setup or (lambda text: None))
+        _loop(runtime, on_tick or (lambda view: None))
+        return runtime.view()
+    finally:
+        lock.release()
+
+
+def _take_up(runtime: Runtime) -> None:
+    """After a pause the deadline moves by its length; a new control plane may start the evaluator afresh."""
+    (runtime.paths.root / "stop.json").unlink(missing_ok=True)
+    paused = runtime.view().last("study_paused")
+    if runtime.view().state == "paused" and paused is not None and runtime.ledger.deadline is not None:
+        deadline = runtime.ledger.deadline + runtime.clock() - paused.time
+        runtime.record("study_resumed", reason="resumed by a person", deadline=deadline)
+    number = evaluator_job.current(runtime.paths)
+    runtime.record("note", text="control plane started", data={"evaluator_base": number})
+
+
+def _loop(runtime: Runtime, on_tick: Callable[[StudyView], None]) -> None:
+    from autotrainer.study.graph import Loop
+    from autotrainer.ui.report import write_report
+
+    tracker = MlflowTracker(runtime.paths.root.parent)
+    mirrored = 0.0
+    with Loop(runtime, STEPS) as loop:
+        while runtime.view().state == "running":
+            loop.tick()
+            _end(runtime)
+            on_tick(runtime.view())
+            if time.monotonic() - mirrored > MIRROR_EVERY_S:
+                tracker.mirror(runtime.view())
+                mirrored = time.monotonic()
+            time.sleep(POLL_S)
+    evaluator_job.stop(runtime)
+    write_report(runtime.view())
+    tracker.mirror(runtime.view())
+    tracker.close()
+
+
+def _end(runtime: Runtime) -> None:
+    """Pause or finish a study that is stopping once nothing runs any more."""
+    if runtime.view().state != "running" or runtime.tree.active or not steps.stopping(runtime):
+        return
+    if runtime.should_stop():
+        runtime.record("study_paused", reason="stopped by a person")
+        (runtime.paths.root / "stop.json").unlink(missing_ok=True)
+    elif runtime.view().phase == "test":
+        return
+    else:
+        runtime.record("phase", phase="test", reason="the deadline has passed: what there is is judged")
+
+
+def request_stop(root: Path, reason: str) -> None:
+    """Ask the control plane of a study to stop: jobs leave a checkpoint, the study pauses.
+
+    Raises:
+        ConfigError: the study does not run.
+    """
+    view = StudyView.read(root)
+    if view.state in ("finished", "paused"):
+        raise ConfigError(f"study {view.config.id} is {view.state}: there is nothing to stop")
+    write_json(view.paths.root / "stop.json", {"schema_version": 1, "reason": reason, "time": time.time()})
+
+
+def is_controlled(root: Path) -> bool:
+    """Whether a control plane runs the study now."""
+    lock = FileLock(StudyPaths(root.resolve()).control_lock)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def remove_study(root: Path) -> None:
+    """Remove a study that was created and never started; for a set-up that the user's input made fail."""
+    if StudyView.read(root).state == "created":
+        shutil.rmtree(root)

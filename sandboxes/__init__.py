@@ -1,0 +1,1 @@
+"""Isolation for code that nobody trusts. Imports nothing of ours; standard library only; used as programs from both sides."""

@@ -1,0 +1,1 @@
+"""Skill lr-backoff."""
