@@ -40,7 +40,12 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
     """Canonical JSON text (sorted keys, no bare NaN)."""
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(
-        encode(value), sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+        encode(value),
+        sort_keys=True,
+        indent=indent,
+        separators=separators,
+        ensure_ascii=False,
+        allow_nan=False,
     )
 
 

@@ -20,7 +20,9 @@ def tree(name: TreeName) -> Path:
     sibling = _PACKAGE.parent / name
     if sibling.is_dir():
         return sibling
-    raise FileNotFoundError(f"the tree {name!r} is neither at {bundled} nor at {sibling}: reinstall autotrainer")
+    raise FileNotFoundError(
+        f"the tree {name!r} is neither at {bundled} nor at {sibling}: reinstall autotrainer"
+    )
 
 
 def model_names() -> tuple[str, ...]:

@@ -1,15 +1,16 @@
 """Write a study's data and vault, and audit them: `python -m harness.prepare prepare.json`."""
 
-import resource
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.contract import read_json, write_json
-from harness.tasks.api import SCHEMA_VERSION, SPLITS
+from harness.contract import SCHEMA_VERSION, read_json, write_json
+from harness.heartbeat import Heartbeat
+from harness.tasks.api import SPLITS
 from harness.tasks.audit import AuditError, audit_items, measure_lengths
 from harness.tasks.files import write_items
 from harness.tasks.registry import facts, load
@@ -46,15 +47,14 @@ class PrepareRequest:
     output: Path
 
     @classmethod
-    def from_json(cls, value: object) -> "PrepareRequest":
+    def from_json(cls, value: Mapping[str, Any]) -> "PrepareRequest":
         """Return the request in a parsed prepare.json; splits without a size take the task's own.
 
         Raises:
             ValueError: A key is missing, unknown or of the wrong type; the task or a split is unknown.
         """
-        if not isinstance(value, dict) or set(value) != _KEYS or value["schema_version"] != SCHEMA_VERSION:
-            given = sorted(value) if isinstance(value, dict) else value
-            raise ValueError(f"prepare.json needs {sorted(_KEYS)} with schema_version 1; it has {given}")
+        if set(value) != _KEYS or value["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"prepare.json needs {sorted(_KEYS)}, schema_version 1; it has {sorted(value)}")
         model, sizes = value["model"], value["sizes"]
         if not isinstance(model, dict) or not isinstance(model.get("path"), str):
             raise ValueError(f"prepare.json: model must be {{path}}, not {model!r}")
@@ -150,24 +150,10 @@ def result_of(job_id: str, started: float, error: BaseException | None) -> dict[
         "checkpoints": [],
         "frozen_before": {},
         "frozen_after": {},
-        "start": None,
+        "start": {},
         "stop": None,
         "written_by": "run",
     }
-
-
-def _beat(output: Path, job_id: str, phase: str) -> None:
-    now = time.time()
-    beat = {
-        "schema_version": SCHEMA_VERSION,
-        "job_id": job_id,
-        "time": now,
-        "step": 0,
-        "phase": phase,
-        "phase_started": now,
-        "memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
-    write_json(output / "heartbeat.json", beat)
 
 
 def main(arguments: list[str]) -> int:
@@ -181,15 +167,14 @@ def main(arguments: list[str]) -> int:
     failure: Exception | None = None
     try:
         value = read_json(path)
-        if isinstance(value, dict) and isinstance(value.get("output"), str):
+        if isinstance(value.get("output"), str):
             output = Path(value["output"])
         output.mkdir(parents=True, exist_ok=True)
-        _beat(output, job_id, "load")
-        prepare(PrepareRequest.from_json(value))
+        with Heartbeat(output, job_id) as heartbeat, heartbeat.phase("load"):
+            prepare(PrepareRequest.from_json(value))
     except Exception as error:  # noqa: BLE001 - the boundary of the process: whatever it is, it becomes result.json
         traceback.print_exc()
         failure = error
-    _beat(output, job_id, "finish")
     result = result_of(job_id, started, failure)
     write_json(output / "result.json", result)
     return {"completed": 0, "failed": 1}.get(result["status"], 3)

@@ -1,1 +1,4 @@
-"""Isolation for code that nobody trusts. Imports nothing of ours; standard library only; used as programs from both sides."""
+"""Isolation for code that nobody trusts; used as programs from both sides.
+
+Standard library only, and nothing of the other trees.
+"""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from autotrainer.errors import ConfigError
 
-_PATTERN = re.compile(r"^(?P<n>\d+)x(?P<device>[A-Za-z][A-Za-z0-9-]*?)x(?P<time>\d+(?:\.\d+)?)(?P<unit>[smhd])$")
+_PATTERN = re.compile(
+    r"^(?P<n>\d+)x(?P<device>[A-Za-z][A-Za-z0-9-]*?)x(?P<time>\d+(?:\.\d+)?)(?P<unit>[smhd])$"
+)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

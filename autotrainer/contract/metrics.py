@@ -43,8 +43,11 @@ class Metrics:
     def series(self, key: str) -> list[tuple[int, float]]:
         """(step, value) where the key was logged with a finite number."""
         return [
-            (row["step"], float(row[key])) for row in self.rows
-            if isinstance(row.get(key), int | float) and not isinstance(row[key], bool) and math.isfinite(row[key])
+            (row["step"], float(row[key]))
+            for row in self.rows
+            if isinstance(row.get(key), int | float)
+            and not isinstance(row[key], bool)
+            and math.isfinite(row[key])
         ]
 
     def values(self, key: str) -> list[float]:
@@ -54,6 +57,8 @@ class Metrics:
     def nonfinite(self) -> list[tuple[int, str]]:
         """(step, key) of every non-finite value."""
         return [
-            (row["step"], key) for row in self.rows for key, value in row.items()
+            (row["step"], key)
+            for row in self.rows
+            for key, value in row.items()
             if isinstance(value, float) and not math.isfinite(value)
         ]

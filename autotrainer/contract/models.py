@@ -1,5 +1,6 @@
 """The contract's files as pydantic models, control-plane side (docs/contract.md). The harness has its own reading of the same
-files; golden copies in tests/contract hold the two together."""
+files; golden copies in tests/contract hold the two together.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ class JobResult(ContractFile):
     checkpoints: list[JobCheckpoint] = Field(default_factory=list)
     frozen_before: dict[str, str] = Field(default_factory=dict)
     frozen_after: dict[str, str] = Field(default_factory=dict)
-    start: dict[str, Any] = Field(default_factory=dict)
+    start: dict[str, Any] | None = None
     stop: dict[str, Any] | None = None
     written_by: Literal["run", "supervisor"] = "run"
 

@@ -1,1 +1,1 @@
-"""diagnostics"""
+"""Diagnosis: one symptom a file, triage, and the kill rule."""

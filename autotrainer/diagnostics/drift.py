@@ -1,4 +1,7 @@
-"""P10 and P11: the policy leaves the region where its start was good: entropy explodes or the KL runs away."""
+"""P10 and P11.
+
+The policy leaves the region where its start was good: entropy explodes or the KL runs away.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ _KL_LOST = 10.0
 
 
 class Drift:
-    """Entropy three times its start and half a nat above it over the last rows; or a KL over 1 nat a token while the reward
-    does not rise. Single spikes and a drift that pays are no finding.
+    """Finds entropy that explodes and KL that runs away.
+
+    Entropy three times its start and half a nat above it over the last rows; or a KL over 1 nat a token while
+    the reward does not rise. Single spikes and a drift that pays are no finding.
     """
 
     kind: ClassVar[str] = "drift"
@@ -46,11 +51,16 @@ def _entropy(metrics: Metrics) -> Iterable[Finding]:
         return
     hurt = _reward_share(metrics) < 0.5
     yield Finding(
-        kind=Drift.kind, pathology="P10", severity=Severity.CRITICAL if hurt else Severity.WARNING,
-        confidence=0.9 if hurt else 0.6, onset_step=onset(series, lambda nats: nats >= limit),
-        message=f"entropy rose from {start:.2g} to {level:.2g} nats" + (" and the reward fell with it" if hurt else ""),
+        kind=Drift.kind,
+        pathology="P10",
+        severity=Severity.CRITICAL if hurt else Severity.WARNING,
+        confidence=0.9 if hurt else 0.6,
+        onset_step=onset(series, lambda nats: nats >= limit),
+        message=f"entropy rose from {start:.2g} to {level:.2g} nats"
+        + (" and the reward fell with it" if hurt else ""),
         evidence=(Evidence(ENTROPY, span([step for step, _ in tail]), level, limit),),
-        confirm="completions of the last step read as word salad", told_from=("P11", "P14", "P15"),
+        confirm="completions of the last step read as word salad",
+        told_from=("P11", "P14", "P15"),
     )
 
 
@@ -68,11 +78,18 @@ def _divergence(metrics: Metrics) -> Iterable[Finding]:
         return
     lost = level >= _KL_LOST or _reward_share(metrics) < 0.5
     yield Finding(
-        kind=Drift.kind, pathology="P11", severity=Severity.CRITICAL if lost else Severity.WARNING,
-        confidence=0.8 if lost else 0.6, onset_step=onset(series, lambda nats: nats >= _KL),
+        kind=Drift.kind,
+        pathology="P11",
+        severity=Severity.CRITICAL if lost else Severity.WARNING,
+        confidence=0.8 if lost else 0.6,
+        onset_step=onset(series, lambda nats: nats >= _KL),
         message=f"the policy is {level:.2g} nats a token from its start and the reward does not rise",
-        evidence=(Evidence(key, span([step for step, _ in tail]), level, _KL), Evidence(REWARD, _whole(metrics), gain, 2.0)),
-        confirm="the reward of a checkpoint from before the onset is as high", told_from=("P10", "P15", "P22", "P12"),
+        evidence=(
+            Evidence(key, span([step for step, _ in tail]), level, _KL),
+            Evidence(REWARD, _whole(metrics), gain, 2.0),
+        ),
+        confirm="the reward of a checkpoint from before the onset is as high",
+        told_from=("P10", "P15", "P22", "P12"),
     )
 
 

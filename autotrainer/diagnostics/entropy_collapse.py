@@ -7,7 +7,16 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from autotrainer.contract.metrics import Metrics
-from autotrainer.diagnostics.series import ENTROPY, GRAD_NORM, REWARD, ZERO_STD, onset, reward_top, span, z_change
+from autotrainer.diagnostics.series import (
+    ENTROPY,
+    GRAD_NORM,
+    REWARD,
+    ZERO_STD,
+    onset,
+    reward_top,
+    span,
+    z_change,
+)
 from autotrainer.tree.finding import Evidence, Finding, Severity
 
 _TAIL = 10
@@ -17,8 +26,10 @@ _GOOD = 0.7
 
 
 class EntropyCollapse:
-    """Entropy under 0.05 nats (or a tenth of its start), the reward flat and below seven tenths of the maximum, and little left to
-    learn from: groups tie or the gradient is under a hundredth of its start.
+    """Finds a policy that is certain and poor.
+
+    Entropy under 0.05 nats (or a tenth of its start), the reward flat and below seven tenths of the maximum,
+    and little left to learn from: groups tie or the gradient is under a hundredth of its start.
 
     The level alone is no fault: good runs end at 0.03 to 0.25 nats with a high reward.
     """
@@ -43,10 +54,15 @@ class EntropyCollapse:
             return
         steps = span([step for step, _ in tail])
         yield Finding(
-            kind=self.kind, pathology=self.pathology, severity=Severity.WARNING, confidence=0.8, onset_step=min(steps[0], onset(series, lambda nats: nats <= limit)),
-            message=f"entropy {level:.2g} nats and the reward stays at {reward:.3g}: the policy stopped exploring",
+            kind=self.kind,
+            pathology=self.pathology,
+            severity=Severity.WARNING,
+            confidence=0.8,
+            onset_step=min(steps[0], onset(series, lambda nats: nats <= limit)),
+            message=f"entropy {level:.2g} nats, the reward stays at {reward:.3g}: exploration stopped",
             evidence=(Evidence(ENTROPY, steps, level, limit), Evidence(REWARD, steps, reward, goal), spent),
-            confirm="completions of one prompt are equal word for word", told_from=("P05", "P12"),
+            confirm="completions of one prompt are equal word for word",
+            told_from=("P05", "P12"),
         )
 
 
@@ -58,4 +74,8 @@ def _spent(metrics: Metrics) -> Evidence | None:
         return None
     start, tail = fmean(value for _, value in gradients[:_TAIL]), gradients[-_TAIL:]
     level = fmean(value for _, value in tail)
-    return Evidence(GRAD_NORM, span([step for step, _ in tail]), level, 0.01 * start) if level <= 0.01 * start else None
+    return (
+        Evidence(GRAD_NORM, span([step for step, _ in tail]), level, 0.01 * start)
+        if level <= 0.01 * start
+        else None
+    )

@@ -14,10 +14,12 @@ _RISES = 2.0
 
 
 class Healthy:
-    """Says how the reward of the last third stands against the middle third; triage drops it where anything is wrong.
+    """Says whether the reward of a run still rises.
 
-    Evidence: first `reward`, the z-score of that change with the threshold over which the run still rises; then, where
-    logged, `kl_start` or `kl` and `probe/accuracy`, each with its first value as the threshold.
+    The reward of the last third against the middle third; triage drops it where anything is wrong.
+
+    Evidence: first `reward`, the z-score of that change with the threshold over which the run still rises;
+    then, where logged, `kl_start` or `kl` and `probe/accuracy`, each with its first value as the threshold.
     """
 
     kind: ClassVar[str] = "healthy"
@@ -34,13 +36,18 @@ class Healthy:
         slope = z_change(middle, late)
         state = "still rises" if slope > _RISES else "has reached a plateau"
         yield Finding(
-            kind=self.kind, pathology=self.pathology, severity=Severity.INFO, confidence=0.7, onset_step=series[0][0],
-            message=f"nothing is wrong; the reward went from {fmean(early):.3g} to {fmean(late):.3g} and {state}",
+            kind=self.kind,
+            pathology=self.pathology,
+            severity=Severity.INFO,
+            confidence=0.7,
+            onset_step=series[0][0],
+            message=f"nothing wrong: reward from {fmean(early):.3g} to {fmean(late):.3g}; it {state}",
             evidence=(
                 Evidence(REWARD, (series[len(early)][0], series[-1][0]), slope, _RISES),
                 *_levels(metrics),
             ),
-            confirm="the score on dev is above the parent's", told_from=("P09", "P13"),
+            confirm="the score on dev is above the parent's",
+            told_from=("P09", "P13"),
         )
 
 

@@ -15,8 +15,8 @@ _PERSISTS = 3
 class NonFinite:
     """Values that are not finite in what training uses: loss, gradient, reward, or the recorder's own count.
 
-    Three rows in a row, the last among them, do not come back: that kills. A single one is a warning; one in a metric that
-    training does not use is an artefact of averaging and only information.
+    Three rows in a row, the last among them, do not come back: that kills. A single one is a warning; one in
+    a metric that training does not use is an artefact of averaging and only information.
     """
 
     kind: ClassVar[str] = "nonfinite"
@@ -36,10 +36,15 @@ class NonFinite:
         elif others := metrics.nonfinite():
             step, key = others[0]
             yield Finding(
-                kind=self.kind, pathology="P30", severity=Severity.INFO, confidence=0.7, onset_step=step,
-                message=f"{key} is not finite at step {step} but loss and gradient are: an artefact of the metric",
+                kind=self.kind,
+                pathology="P30",
+                severity=Severity.INFO,
+                confidence=0.7,
+                onset_step=step,
+                message=f"{key} is not finite at step {step}, loss and gradient are: the metric's fault",
                 evidence=(Evidence(key, (step, others[-1][0]), float(len(others)), 0.0),),
-                confirm="loss and grad_norm stay finite in the following steps", told_from=("P14",),
+                confirm="loss and grad_norm stay finite in the following steps",
+                told_from=("P14",),
             )
 
 
@@ -55,9 +60,15 @@ def _training(metrics: Metrics, where: list[tuple[int, str]]) -> Finding:
             onset = row["step"]
     keys = sorted({key for _, key in where})
     return Finding(
-        kind=NonFinite.kind, pathology=NonFinite.pathology, severity=Severity.CRITICAL if lost else Severity.WARNING,
-        confidence=0.99 if lost else 0.8, onset_step=onset,
-        message=f"{', '.join(keys)} not finite in {len(bad)} steps" + (", and no longer recovers" if lost else ""),
+        kind=NonFinite.kind,
+        pathology=NonFinite.pathology,
+        severity=Severity.CRITICAL if lost else Severity.WARNING,
+        confidence=0.99 if lost else 0.8,
+        onset_step=onset,
+        message=f"{', '.join(keys)} not finite in {len(bad)} steps"
+        + (", and no longer recovers" if lost else ""),
         evidence=(Evidence(keys[0], (min(bad), max(bad)), float(len(bad)), 0.0),),
-        confirm="the weights of the last checkpoint hold NaN", told_from=("P30", "P12"), kills=lost,
+        confirm="the weights of the last checkpoint hold NaN",
+        told_from=("P30", "P12"),
+        kills=lost,
     )

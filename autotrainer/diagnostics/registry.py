@@ -15,13 +15,24 @@ from autotrainer.diagnostics.under_training import UnderTraining
 from autotrainer.diagnostics.zero_advantage import ZeroAdvantage
 
 _SHIPPED: tuple[Diagnostic, ...] = (
-    NonFinite(), Truncation(), ZeroAdvantage(), UnderTraining(), Collapse(), Drift(), EntropyCollapse(), RewardDecline(),
-    RewardHacking(), Healthy(),
+    NonFinite(),
+    Truncation(),
+    ZeroAdvantage(),
+    UnderTraining(),
+    Collapse(),
+    Drift(),
+    EntropyCollapse(),
+    RewardDecline(),
+    RewardHacking(),
+    Healthy(),
 )
 
 
 def shipped() -> tuple[Diagnostic, ...]:
-    """The diagnostics in the order in which triage asks: not finite, wrong from the start, flat, falling, rising, none."""
+    """The diagnostics in the order in which triage asks.
+
+    Not finite, wrong from the start, flat, falling, rising, none.
+    """
     return _SHIPPED
 
 

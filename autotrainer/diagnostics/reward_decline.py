@@ -1,4 +1,7 @@
-"""A reward that rose or held and then fell, before anything worse: the slow form of a learning rate too high."""
+"""A reward that rose or held and then fell, before anything worse.
+
+The slow form of a learning rate too high.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,12 @@ _DROP = 0.15
 
 
 class RewardDecline:
-    """The last sixth of the run lies under its best stretch by four standard errors and by 15 % of that level.
+    """Finds a reward that fell from its best level.
 
-    Four, because the best of many stretches is high by luck too. Worse than the start of the run is critical.
+    The last sixth of the run lies under its best stretch by four standard errors and by 15 % of that level.
+
+    Four and more (the shorter the stretch), because the best of many stretches is high by luck too. Worse
+    than the start of the run is critical.
     """
 
     kind: ClassVar[str] = "reward_decline"
@@ -35,15 +41,21 @@ class RewardDecline:
         best, index = best_mean(values, width)
         last, peak = values[-width:], values[index : index + width]
         level = fmean(last)
-        if best <= 0 or best - level < _DROP * best or z_change(peak, last) > -_Z or index + width > len(values) - width:
+        needed = _Z + 8.0 / width
+        overlap = index + width > len(values) - width
+        if overlap or best <= 0 or best - level < _DROP * best or z_change(peak, last) > -needed:
             return
-        worse = z_change(values[:width], last) <= -_Z
+        worse = z_change(values[:width], last) <= -needed
         onset = series[index + width][0]
         yield Finding(
-            kind=self.kind, pathology=self.pathology, severity=Severity.CRITICAL if worse else Severity.WARNING,
-            confidence=0.8, onset_step=onset,
-            message=f"the reward fell from {best:.3g} (steps {series[index][0]} to {series[index + width - 1][0]}) to {level:.3g}"
+            kind=self.kind,
+            pathology=self.pathology,
+            severity=Severity.CRITICAL if worse else Severity.WARNING,
+            confidence=0.8,
+            onset_step=onset,
+            message=f"the reward fell from {best:.3g} (until step {onset}) to {level:.3g}"
             + (", below the start of the run" if worse else ""),
             evidence=(Evidence(REWARD, (series[-width][0], series[-1][0]), level, (1 - _DROP) * best),),
-            confirm="probe accuracy of the checkpoint before the onset is higher", told_from=("P02", "P05", "P09", "P10", "P29"),
+            confirm="probe accuracy of the checkpoint before the onset is higher",
+            told_from=("P02", "P05", "P09", "P10", "P29"),
         )

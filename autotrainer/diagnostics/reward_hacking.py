@@ -15,8 +15,10 @@ _FALL = 0.1
 
 
 class RewardHacking:
-    """The reward rises by three standard errors and the probe accuracy, which is not paid, falls by 0.1 or more from its best
-    and ends under its first value. Without probe values it cannot tell and says nothing.
+    """Finds a reward that rises while the probe falls.
+
+    The reward rises by three standard errors and the probe accuracy, which is not paid, falls by 0.1 or more
+    from its best and ends under its first value. Without probe values it cannot tell and says nothing.
     """
 
     kind: ClassVar[str] = "reward_hacking"
@@ -36,11 +38,16 @@ class RewardHacking:
         if gain < _Z or best - now < _FALL or now >= probe[0][1]:
             return
         yield Finding(
-            kind=self.kind, pathology=self.pathology, severity=Severity.CRITICAL, confidence=0.85, onset_step=best_step,
-            message=f"the reward rises while probe accuracy falls from {best:.3g} to {now:.3g}: the reward is exploited",
+            kind=self.kind,
+            pathology=self.pathology,
+            severity=Severity.CRITICAL,
+            confidence=0.85,
+            onset_step=best_step,
+            message=f"the reward rises, probe accuracy falls from {best:.3g} to {now:.3g}: it is exploited",
             evidence=(
                 Evidence(_PROBE, (best_step, probe[-1][0]), now, best - _FALL),
                 Evidence(REWARD, (metrics.rows[0]["step"], metrics.last_step), gain, _Z),
             ),
-            confirm="20 completions with a high reward, read against the gold answers", told_from=("P08", "P29"),
+            confirm="20 completions with a high reward, read against the gold answers",
+            told_from=("P08", "P29"),
         )

@@ -29,7 +29,8 @@ def aligned(metrics: Metrics, keys: Iterable[str]) -> list[tuple[int, dict[str, 
 def tied_rows(metrics: Metrics, context: Mapping[str, Any]) -> list[tuple[int, dict[str, float]]]:
     """(step, reward and share of groups without differences) in order.
 
-    The trainer's share is over the batch, not over groups, where rewards are scaled by the batch: then the recorder's is taken.
+    The trainer's share is over the batch, not over groups, where rewards are scaled by the batch: then the
+    recorder's is taken.
     """
     if context.get("scale_rewards") == "batch" and metrics.values("groups/mixed"):
         rows = aligned(metrics, (REWARD, "groups/mixed"))
@@ -44,7 +45,10 @@ def thirds(values: Sequence[float]) -> tuple[Sequence[float], Sequence[float], S
 
 
 def z_change(before: Sequence[float], after: Sequence[float]) -> float:
-    """How far `after` lies above `before` in standard errors (Welch), within +-Z_MAX; 0 where a side has under 2 values."""
+    """How far `after` lies above `before` in standard errors (Welch), within +-Z_MAX.
+
+    0 where a side has under 2 values.
+    """
     if len(before) < 2 or len(after) < 2:
         return 0.0
     difference = fmean(after) - fmean(before)
@@ -55,7 +59,10 @@ def z_change(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def best_mean(values: Sequence[float], width: int) -> tuple[float, int]:
-    """The highest mean of `width` neighbours and the index at which it begins; all values where there are fewer."""
+    """The highest mean of `width` neighbours and the index at which it begins.
+
+    All values where there are fewer.
+    """
     if len(values) <= width:
         return fmean(values), 0
     means = [fmean(values[index : index + width]) for index in range(len(values) - width + 1)]
@@ -64,7 +71,10 @@ def best_mean(values: Sequence[float], width: int) -> tuple[float, int]:
 
 
 def onset(series: Sequence[tuple[int, float]], holds: Callable[[float], bool], gap: int = 3) -> int:
-    """The step at which the last stretch begins in which `holds`; up to `gap` - 1 rows in a row may break it."""
+    """The step at which the last stretch begins in which `holds`.
+
+    Up to `gap` - 1 rows in a row may break it.
+    """
     start, broken = series[-1][0], 0
     for step, value in reversed(series):
         if holds(value):
@@ -85,6 +95,9 @@ def span(steps: Sequence[int]) -> tuple[int, int]:
 
 
 def reward_top(metrics: Metrics, context: Mapping[str, Any]) -> float:
-    """The highest reward there is: `reward_max` of the context, else the highest mean seen, at least 1 (a verifier's)."""
+    """The highest reward there is.
+
+    `reward_max` of the context, else the highest mean seen, at least 1 (a verifier's).
+    """
     known = context.get("reward_max")
     return float(known) if known is not None else max([1.0, *metrics.values(REWARD)])

@@ -17,7 +17,9 @@ from autotrainer.tree.finding import Finding, Severity
 _KILLERS: tuple[Diagnostic, ...] = (NonFinite(), Collapse())
 
 _EXPLAINS: Mapping[str, frozenset[str]] = {
-    "collapse": frozenset({"zero_advantage", "under_training", "drift", "entropy_collapse", "reward_decline", "truncation"}),
+    "collapse": frozenset(
+        {"zero_advantage", "under_training", "drift", "entropy_collapse", "reward_decline", "truncation"}
+    ),
     "entropy_collapse": frozenset({"zero_advantage"}),
     "zero_advantage": frozenset({"under_training"}),
 }
@@ -32,7 +34,9 @@ _LEADS: Mapping[str, frozenset[str]] = {
 
 
 def diagnose(metrics: Metrics, context: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """The findings of a run in the order of questions, consequences left out; `healthy` alone where nothing is wrong.
+    """The findings of a run in the order of questions, look-alikes resolved.
+
+    Consequences are left out; `healthy` stands alone where nothing is wrong.
 
     Pure. A finding that explains another names its pathology in `told_from`.
     """
@@ -43,11 +47,16 @@ def diagnose(metrics: Metrics, context: Mapping[str, Any]) -> tuple[Finding, ...
     return tuple(resolved)
 
 
-def first_kill(metrics: Metrics, context: Mapping[str, Any], every: int, after: int = 0) -> tuple[int, Finding] | None:
-    """The first step, of those that `every` divides, at which what was known then is a reason to stop; and that reason.
+def first_kill(
+    metrics: Metrics, context: Mapping[str, Any], every: int, after: int = 0
+) -> tuple[int, Finding] | None:
+    """The first checked step at which what was known is a reason to stop, and that reason.
 
-    The answer depends on the metrics and `every` alone, not on when or how often it is asked: each prefix is judged by itself.
-    `after` skips the boundaries up to a step that an earlier call has found harmless.
+    The first step, of those that `every` divides, at which what was known then is a reason to stop; and that
+    reason.
+
+    The answer depends on the metrics and `every` alone, not on when or how often it is asked: each prefix is
+    judged by itself. `after` skips the boundaries up to a step that an earlier call has found harmless.
 
     Raises:
         ValueError: `every` is less than 1.
@@ -79,7 +88,8 @@ def _resolve(found: Sequence[Finding]) -> list[Finding]:
                 explained.setdefault(one, []).append(candidate.pathology)
     return [
         replace(finding, told_from=tuple(dict.fromkeys((*finding.told_from, *explained.get(index, ())))))
-        for index, finding in enumerate(found) if index not in dropped
+        for index, finding in enumerate(found)
+        if index not in dropped
     ]
 
 

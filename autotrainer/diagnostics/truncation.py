@@ -18,8 +18,10 @@ _STILL = 0.6
 
 
 class Truncation:
-    """Cut from the start and still cut: the cap is too small (P03). Cut only later: the policy forgot how to stop (P04), or
-    repeats itself (P05, where `text/repetition` rose with it).
+    """Finds completions that are cut.
+
+    Cut from the start and still cut: the cap is too small (P03). Cut only later: the policy forgot how to
+    stop (P04), or repeats itself (P05, where `text/repetition` rose with it).
 
     Truncation that falls, or that a run passes through and leaves, is no finding.
     """
@@ -30,7 +32,10 @@ class Truncation:
     min_steps: ClassVar[int] = _START + _TAIL
 
     def check(self, metrics: Metrics, context: Mapping[str, Any]) -> Iterable[Finding]:
-        """At most one finding; its first evidence is the share cut in the last rows, its second that at the start."""
+        """At most one finding.
+
+        Its first evidence is the share cut in the last rows, its second that at the start.
+        """
         series = metrics.series(CLIPPED)
         if len(series) < self.min_steps:
             return
@@ -40,20 +45,30 @@ class Truncation:
             pathology, limit, begin = "P03", _CAPPED, series[0][0]
             reading = "the cap is below what an answer needs"
         elif start < _CAPPED and now >= _ENDLESS:
-            pathology, limit, begin = _endless(metrics), _ENDLESS, onset(series, lambda share: share >= _CAPPED)
+            pathology, limit, begin = (
+                _endless(metrics),
+                _ENDLESS,
+                onset(series, lambda share: share >= _CAPPED),
+            )
             reading = "repetition" if pathology == "P05" else "completions no longer end by themselves"
         else:
             return
         cap = context.get("max_completion_length")
         yield Finding(
-            kind=self.kind, pathology=pathology, severity=Severity.WARNING, confidence=0.85, onset_step=begin,
-            message=f"{now:.0%} of the completions are cut" + (f" at {cap} tokens" if cap else "")
+            kind=self.kind,
+            pathology=pathology,
+            severity=Severity.WARNING,
+            confidence=0.85,
+            onset_step=begin,
+            message=f"{now:.0%} of the completions are cut"
+            + (f" at {cap} tokens" if cap else "")
             + f", {start:.0%} at the start: {reading}",
             evidence=(
                 Evidence(CLIPPED, span([step for step, _ in tail]), now, limit),
                 Evidence(CLIPPED, span([step for step, _ in head]), start, _CAPPED),
             ),
-            confirm="the ends of ten cut completions", told_from=("P02", "P05" if pathology != "P05" else "P04", "P10"),
+            confirm="the ends of ten cut completions",
+            told_from=("P02", "P05" if pathology != "P05" else "P04", "P10"),
         )
 
 

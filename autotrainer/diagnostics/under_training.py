@@ -16,7 +16,7 @@ _STEPS = 30
 
 
 class UnderTraining:
-    """After 30 steps the policy is still where it started (KL under 1e-3) and the reward is flat within its noise."""
+    """After 30 steps the policy is where it started (KL under 1e-3) and the reward flat within its noise."""
 
     kind: ClassVar[str] = "under_training"
     pathology: ClassVar[str] = "P13"
@@ -41,7 +41,10 @@ class UnderTraining:
             return
         rate = context.get("learning_rate")
         yield Finding(
-            kind=self.kind, pathology=self.pathology, severity=Severity.WARNING, confidence=0.85,
+            kind=self.kind,
+            pathology=self.pathology,
+            severity=Severity.WARNING,
+            confidence=0.85,
             onset_step=metrics.rows[0]["step"],
             message=f"nothing moved in {metrics.last_step} steps: KL {distance:.2g}, reward flat within noise"
             + (f", at learning rate {rate:g}" if rate is not None else ""),
@@ -49,5 +52,6 @@ class UnderTraining:
                 Evidence(key, span([step for step, _ in recent]), distance, _KL),
                 Evidence(REWARD, (metrics.rows[0]["step"], metrics.last_step), change, _FLAT),
             ),
-            confirm="a run at three times the learning rate moves the KL about ninefold", told_from=("P01", "P17", "P28"),
+            confirm="a run at three times the learning rate moves the KL about ninefold",
+            told_from=("P01", "P17", "P28"),
         )

@@ -19,7 +19,8 @@ _SATURATED = 0.9
 class ZeroAdvantage:
     """Nine groups in ten without differences over the last 20 rows, read with the level of the reward.
 
-    The share alone is normal on an easy task. Reward near 0: too hard; near the maximum: used up; in between: no diversity.
+    The share alone is normal on an easy task. Reward near 0: too hard; near the maximum: used up; in between:
+    no diversity.
     """
 
     kind: ClassVar[str] = "zero_advantage"
@@ -41,11 +42,15 @@ class ZeroAdvantage:
         reading, pathology, limit = _reading(level, top)
         lost = level <= _HARD * top and ties >= 0.98
         yield Finding(
-            kind=self.kind, pathology=pathology, severity=Severity.CRITICAL if lost else Severity.WARNING,
-            confidence=0.9 if len(window) == _ROWS else 0.7, onset_step=min(steps[0], onset([(step, values[ZERO_STD]) for step, values in rows], _tied)),
+            kind=self.kind,
+            pathology=pathology,
+            severity=Severity.CRITICAL if lost else Severity.WARNING,
+            confidence=0.9 if len(window) == _ROWS else 0.7,
+            onset_step=min(steps[0], onset([(step, values[ZERO_STD]) for step, values in rows], _tied)),
             message=f"{ties:.0%} of the groups have one reward each ({level:.3g} on average): {reading}",
             evidence=(Evidence(ZERO_STD, steps, ties, _TIES), Evidence(REWARD, steps, level, limit)),
-            confirm="20 completions read by group", told_from=("P02", "P03", "P08", "P28"),
+            confirm="20 completions read by group",
+            told_from=("P02", "P03", "P08", "P28"),
         )
 
 

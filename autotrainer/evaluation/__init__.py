@@ -1,1 +1,1 @@
-"""evaluation"""
+"""The control plane's side of the evaluator: requests, answers and checks on them."""

@@ -1,1 +1,1 @@
-"""executors"""
+"""How jobs are started, found again, watched and ended."""

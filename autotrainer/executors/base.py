@@ -23,16 +23,32 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a job asks for: one slot of `device` (`cpu` or `cuda`), devices (empty: the executor chooses), CPU threads."""
+    """What a job asks for: `cpu` or `cuda`, device indices (empty: the executor chooses), CPU threads."""
 
     device: str
     devices: tuple[int, ...] = ()
     threads: int = 1
 
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: an unknown device, devices for the CPU, or less than one thread.
+        """
+        if self.device not in ("cpu", "cuda"):
+            raise ValueError(f"device is {self.device!r}: allowed are 'cpu' and 'cuda'")
+        if self.device == "cpu" and self.devices:
+            raise ValueError(f"devices are {self.devices}: a job for the CPU has none")
+        if self.threads < 1:
+            raise ValueError(f"threads is {self.threads}: it must be at least 1")
+
 
 @dataclass(frozen=True, slots=True)
 class JobUsage:
-    """When a job ran (epoch seconds; `ended` None while it runs) and the device-seconds that are charged for it so far."""
+    """When a job ran and the device-seconds that are charged for it so far.
+
+    Times are epoch seconds; `ended` is None while it runs. A job without devices is charged as one.
+    """
 
     started: float
     ended: float | None
@@ -50,7 +66,11 @@ class Job(Protocol):
         ...
 
     def cancel(self, reason: str) -> None:
-        """Ask the supervisor to end the job's whole process group: TERM, then KILL after the grace period. Returns at once."""
+        """Have the job and all processes it started end: TERM, then KILL after the grace period.
+
+        Returns at once; without effect on a job that does not run. Where the supervisor is gone a second call
+        after the grace period is what kills.
+        """
         ...
 
     def usage(self) -> JobUsage | None:
@@ -61,22 +81,23 @@ class Job(Protocol):
 class Executor(Protocol):
     """Starts jobs. `launch.json` lies in the folder before `submit`.
 
-    Submitting is idempotent by job id and folder, also across processes: a job that was started is never started again.
-    Jobs outlive the executor; another one finds them by `attach`.
+    Submitting is idempotent by job id and folder, also across processes: a job that was started is never
+    started again. Jobs outlive the executor; another one finds them by `attach`.
     """
 
     name: ClassVar[str]
 
     @property
     def slots(self) -> int:
-        """Jobs that may run at a time."""
+        """Jobs that may run at a time; the caller counts."""
         ...
 
     def submit(self, job_id: str, directory: Path, resources: Resources) -> Job:
         """Start the job, or attach to it where it was started before.
 
         Raises:
-            ExecutorError: there is no launch.json, or it names another job.
+            ExecutorError: there is no launch.json, it names another job, or no supervisor could be started.
+            ContractError: launch.json is malformed.
         """
         ...
 

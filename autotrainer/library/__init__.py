@@ -1,1 +1,1 @@
-"""library"""
+"""The library of skills: protocol, loader, evidence."""

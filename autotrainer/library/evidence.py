@@ -13,7 +13,7 @@ from autotrainer.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class SkillEvidence:
-    """`n` completed nodes that a skill made, and the mean gain of their dev score over what they started from."""
+    """`n` completed nodes of a skill, and the mean gain of their dev score over what they started from."""
 
     n: int
     mean_gain: float
@@ -22,7 +22,8 @@ class SkillEvidence:
 def evidence(tree: Tree) -> dict[str, SkillEvidence]:
     """By skill id, the skills that completed nodes tell about; a node of several skills counts for each.
 
-    The gain is against the nearest ancestor with a dev score, so that the repair of a killed node is measured too.
+    The gain is against the nearest ancestor with a dev score, so that the repair of a killed node is measured
+    too.
     """
     gains: dict[str, list[float]] = defaultdict(list)
     for node in tree.nodes:

@@ -1,4 +1,7 @@
-"""Loads skills: folders with a SKILL.md and a skill.py, from the package, extra folders and installed plugins."""
+"""Loads skills.
+
+Folders with a SKILL.md and a skill.py, from the package, extra folders and installed plugins.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _METHODS = ("applies", "propose", "predicts")
 
 
 class FrontMatter(BaseModel):
-    """The block between `---` lines at the top of a SKILL.md. All values are text; lists are lists of text."""
+    """The block between `---` lines at the top of a SKILL.md.
+
+    All values are text; lists are lists of text.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,18 +53,20 @@ class FrontMatter(BaseModel):
 def load_skills(dirs: Sequence[Path] = ()) -> dict[str, LoadedSkill]:
     """Every skill by its id, sorted: the shipped ones, those of `dirs`, those of installed plugins.
 
-    A plugin declares an entry point of the group `autotrainer.skills` that names a package whose folder holds skill folders.
+    A plugin declares an entry point of the group `autotrainer.skills` that names a package whose folder holds
+    skill folders.
 
     Raises:
-        SkillError: a skill is broken (the message names its folder), two have one id (it names both), or a folder of `dirs`
-            does not exist.
+        SkillError: a skill is broken (the message names its folder), two have one id (it names both), or a
+            folder of `dirs` does not exist.
     """
     found: dict[str, LoadedSkill] = {}
     for folder in _folders(dirs):
         skill = load_skill(folder)
         if skill.card.id in found:
             raise SkillError(
-                f"two skills have the id {skill.card.id!r}: {found[skill.card.id].card.folder} and {skill.card.folder}; rename one"
+                f"two skills have the id {skill.card.id!r}: {found[skill.card.id].card.folder} and "
+                f"{skill.card.folder}; rename one"
             )
         found[skill.card.id] = skill
     return dict(sorted(found.items()))
@@ -77,11 +85,15 @@ def load_skill(folder: Path) -> LoadedSkill:
         raise SkillError(f"{folder}: skill.py must define a class named Skill")
     missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
     if missing:
-        raise SkillError(f"{folder}: class Skill lacks {', '.join(missing)}; it must have {', '.join(_METHODS)}")
+        raise SkillError(
+            f"{folder}: class Skill lacks {', '.join(missing)}; it must have {', '.join(_METHODS)}"
+        )
     try:
         code: Skill = made()
     except Exception as error:  # a plugin's own code may raise anything
-        raise SkillError(f"{folder}: Skill() failed ({type(error).__name__}: {error}); it takes no arguments") from error
+        raise SkillError(
+            f"{folder}: Skill() failed ({type(error).__name__}: {error}); it takes no arguments"
+        ) from error
     return LoadedSkill(card, code)
 
 
@@ -89,7 +101,8 @@ def read_card(folder: Path) -> SkillCard:
     """The card of a skill's folder, without running its code.
 
     Raises:
-        SkillError: SKILL.md is missing, its front matter breaks a rule, or the folder's name does not match the id.
+        SkillError: SKILL.md is missing, its front matter breaks a rule, or the folder's name does not match
+        the id.
     """
     text, body = _front_matter(folder)
     try:
@@ -100,13 +113,26 @@ def read_card(folder: Path) -> SkillCard:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "front matter"
-        raise SkillError(f"{folder}: {where} = {first.get('input')!r} is not allowed in SKILL.md: {first['msg']}") from error
+        raise SkillError(
+            f"{folder}: {where} = {first.get('input')!r} is not allowed in SKILL.md: {first['msg']}"
+        ) from error
     if folder.name != matter.id.replace("-", "_"):
-        raise SkillError(f"{folder}: the id {matter.id!r} belongs in a folder named {matter.id.replace('-', '_')!r}")
+        raise SkillError(
+            f"{folder}: the id {matter.id!r} belongs in a folder named {matter.id.replace('-', '_')!r}"
+        )
     hook = folder / "hook.py"
     return SkillCard(
-        id=matter.id, name=matter.name, paper=matter.paper, family=matter.family, kind=matter.kind, treats=matter.treats,
-        requires=matter.requires, cost=matter.cost, badge=matter.badge, folder=str(folder), body=body,
+        id=matter.id,
+        name=matter.name,
+        paper=matter.paper,
+        family=matter.family,
+        kind=matter.kind,
+        treats=matter.treats,
+        requires=matter.requires,
+        cost=matter.cost,
+        badge=matter.badge,
+        folder=str(folder),
+        body=body,
         hook=str(hook) if hook.is_file() else None,
     )
 
@@ -122,7 +148,9 @@ def _folders(dirs: Sequence[Path]) -> Iterator[Path]:
 def _skill_folders(parent: Path) -> list[Path]:
     resolved = parent.resolve()
     return sorted(
-        path for path in resolved.iterdir() if path.is_dir() and ((path / "SKILL.md").exists() or (path / "skill.py").exists())
+        path
+        for path in resolved.iterdir()
+        if path.is_dir() and ((path / "SKILL.md").exists() or (path / "skill.py").exists())
     )
 
 
@@ -131,10 +159,14 @@ def _plugin_folders() -> Iterable[Path]:
         try:
             module = entry.load()
         except Exception as error:  # an installed plugin may raise anything at import
-            raise SkillError(f"the plugin {entry.name!r} ({entry.value}) cannot be imported: {error}") from error
+            raise SkillError(
+                f"the plugin {entry.name!r} ({entry.value}) cannot be imported: {error}"
+            ) from error
         paths = getattr(module, "__path__", None)
         if paths is None:
-            raise SkillError(f"the plugin {entry.name!r} ({entry.value}) is not a package: name one that holds skill folders")
+            raise SkillError(
+                f"the plugin {entry.name!r} ({entry.value}) is not a package that holds skill folders"
+            )
         yield from (Path(path) for path in paths)
 
 
@@ -153,7 +185,7 @@ def _front_matter(folder: Path) -> tuple[str, str]:
 
 
 def _execute(folder: Path) -> ModuleType:
-    """skill.py as the module autotrainer_skills.<folder>.skill, its package first, so that it can import its neighbours."""
+    """skill.py as autotrainer_skills.<folder>.skill; its package comes first, for relative imports."""
     root = sys.modules.setdefault(PACKAGE, ModuleType(PACKAGE))
     root.__path__ = []
     if not (folder / "skill.py").is_file():
@@ -174,5 +206,7 @@ def _import(name: str, path: Path, folder: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:  # a plugin's own code may raise anything
         del sys.modules[name]
-        raise SkillError(f"{folder}: {path.name} cannot be imported ({type(error).__name__}: {error})") from error
+        raise SkillError(
+            f"{folder}: {path.name} cannot be imported ({type(error).__name__}: {error})"
+        ) from error
     return module

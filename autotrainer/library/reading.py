@@ -18,7 +18,8 @@ def treated(findings: Sequence[Finding], *kinds: str) -> Finding | None:
     """The most urgent finding of these kinds, the earliest where several are; None without one."""
     return min(
         (finding for finding in findings if finding.kind in kinds),
-        key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind), default=None,
+        key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind),
+        default=None,
     )
 
 
@@ -41,7 +42,7 @@ def number(recipe: Recipe, name: str, default: float) -> float:
 
 
 def within(name: str, value: float) -> KnobValue:
-    """The value, moved to the nearest bound where it is outside, rounded to three digits, as the knob's type."""
+    """The value rounded to three digits and moved inside the knob's bounds, as the knob's type."""
     turned = knob(name)
     limited = min(turned.high, max(turned.low, float(f"{value:.3g}")))
     return turned.check(round(limited) if turned.kind is int else limited)
@@ -67,7 +68,9 @@ def hook(point: str, ref: str, **params: KnobValue) -> HookRef:
         case "sampler" | "rollouts" | "rewards" | "advantages" | "loss" | "callbacks":
             return HookRef(point, ref, params)
         case _:
-            raise ValueError(f"{point!r} is not a hook point: sampler, rollouts, rewards, advantages, loss, callbacks are")
+            raise ValueError(
+                f"{point!r} is not a hook point: sampler, rollouts, rewards, advantages, loss, callbacks are"
+            )
 
 
 def level(metrics: Metrics, key: str) -> float | None:
@@ -77,7 +80,10 @@ def level(metrics: Metrics, key: str) -> float | None:
 
 
 def moved(before: Metrics, after: Metrics, key: str, direction: str) -> bool | None:
-    """Whether the last level of a key went `up` or `down` from one run to the next; None where one did not log it."""
+    """Whether the last level of a key went `up` or `down` from one run to the next.
+
+    None where one did not log it.
+    """
     old, new = level(before, key), level(after, key)
     if old is None or new is None:
         return None

@@ -37,21 +37,29 @@ class Change:
     def of_skill(cls, skill: str, intervention: Intervention, findings: Sequence[Finding]) -> Change:
         """A skill's intervention against the findings that it treats."""
         return cls(
-            knobs=dict(intervention.knobs), hooks=intervention.hooks, edge=intervention.edge,
+            knobs=dict(intervention.knobs),
+            hooks=intervention.hooks,
+            edge=intervention.edge,
             from_base=intervention.from_base or intervention.edge is Edge.RESTART,
-            before_onset=intervention.before_onset or intervention.edge is Edge.REPAIR, why=intervention.why,
-            skills=(skill,), findings=tuple(findings), predictions=intervention.predictions,
+            before_onset=intervention.before_onset or intervention.edge is Edge.REPAIR,
+            why=intervention.why,
+            skills=(skill,),
+            findings=tuple(findings),
+            predictions=intervention.predictions,
         )
 
     def joined(self, other: Change) -> Change | None:
-        """Both changes at once, or None where they turn the same knob, add the same hook or start in different places."""
+        """Both changes at once, or None where they share a knob or a hook or start in different places."""
         same_start = (self.from_base, self.before_onset) == (other.from_base, other.before_onset)
         points = {hook.ref for hook in self.hooks} & {hook.ref for hook in other.hooks}
         if not same_start or points or self.knobs.keys() & other.knobs.keys():
             return None
         return replace(
-            self, knobs={**self.knobs, **other.knobs}, hooks=self.hooks + other.hooks,
-            why=f"{self.why}; {other.why}", skills=self.skills + other.skills,
+            self,
+            knobs={**self.knobs, **other.knobs},
+            hooks=self.hooks + other.hooks,
+            why=f"{self.why}; {other.why}",
+            skills=self.skills + other.skills,
             findings=tuple(dict.fromkeys(self.findings + other.findings)),
             predictions=self.predictions + other.predictions,
         )
@@ -66,8 +74,8 @@ def draft(context: PlanningContext, recipe: Recipe, change: Change, planner: str
 def child(context: PlanningContext, parent: Node, change: Change, planner: str) -> Proposal:
     """A node that goes on from `parent`, from a checkpoint before the finding, or again from the base.
 
-    A pruned parent's last weights are never gone on from: it is repaired or restarted. A repair goes back to the parent's
-    own start where no checkpoint is older than the onset.
+    A pruned parent's last weights are never gone on from: it is repaired or restarted. A repair goes back to
+    the parent's own start where no checkpoint is older than the onset.
     """
     old = parent.proposal.recipe.stages[-1]
     stage = _changed(old, change, context.steps)
@@ -88,7 +96,8 @@ def is_known(context: PlanningContext, proposal: Proposal) -> bool:
     """Whether the tree has a node of the search with the same start and recipe, seed aside."""
     asked = signature(proposal)
     return any(
-        signature(node.proposal) == asked for node in context.tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL)
+        signature(node.proposal) == asked
+        for node in context.tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL)
     )
 
 
@@ -106,8 +115,12 @@ def _forked(context: PlanningContext, start: Start, stage: Stage) -> Stage:
 def _changed(old: Stage, change: Change, steps: int) -> Stage:
     hooks = tuple(hook for hook in old.hooks if hook.ref not in {new.ref for new in change.hooks})
     return Stage(
-        algorithm=old.algorithm, steps=steps, knobs={**old.knobs, **change.knobs}, hooks=hooks + change.hooks,
-        rewards=old.rewards, fork=Fork(),
+        algorithm=old.algorithm,
+        steps=steps,
+        knobs={**old.knobs, **change.knobs},
+        hooks=hooks + change.hooks,
+        rewards=old.rewards,
+        fork=Fork(),
     )
 
 
@@ -116,22 +129,36 @@ def _same_training(old: Stage, new: Stage) -> bool:
 
 
 def _proposal(
-    context: PlanningContext, parent: Node, edge: Edge, start: Start, stage: Stage, change: Change, planner: str
+    context: PlanningContext,
+    parent: Node,
+    edge: Edge,
+    start: Start,
+    stage: Stage,
+    change: Change,
+    planner: str,
 ) -> Proposal:
     careful = context.careful
     recipe = Recipe(careful.model, careful.task, (stage,), context.rng.randrange(SEEDS))
     return Proposal(
-        edge=edge, purpose=Purpose.SEARCH, parents=(parent.id,), start=start, recipe=recipe,
-        hypothesis=change.why, skills=change.skills,
+        edge=edge,
+        purpose=Purpose.SEARCH,
+        parents=(parent.id,),
+        start=start,
+        recipe=recipe,
+        hypothesis=change.why,
+        skills=change.skills,
         treats=tuple(dict.fromkeys(finding.kind for finding in change.findings)),
-        finding_node=parent.id if change.findings else None, planner=planner, predictions=change.predictions,
+        finding_node=parent.id if change.findings else None,
+        planner=planner,
+        predictions=change.predictions,
     )
 
 
 def describe(old: Stage, knobs: Mapping[str, KnobValue]) -> str:
     """The changes of knobs for a person: `learning_rate 0.0001 -> 0.0002`."""
     rows = [
-        f"{name} {_show(old.knobs.get(name))} -> {_show(value)}" for name, value in knobs.items()
+        f"{name} {_show(old.knobs.get(name))} -> {_show(value)}"
+        for name, value in knobs.items()
         if old.knobs.get(name) != value
     ]
     return ", ".join(rows) or "no change"

@@ -1,7 +1,7 @@
-"""Numeric moves: drafts around the careful recipe, perturbations around a parent, and the box of the random controls.
+"""Numeric moves: drafts around the careful recipe, perturbations of a parent, the box of random controls.
 
-Completions a step stay what the cost model was measured with: larger groups take fewer prompts. Groups only grow along a path;
-learning rate, KL coefficient, temperature and gradient clip go both ways.
+Completions a step stay what the cost model was measured with: larger groups take fewer prompts. Groups only
+grow along a path; learning rate, KL coefficient, temperature and gradient clip go both ways.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BELOW_LETHAL = 0.7
 
 
 def drafts_around(stage: Stage) -> Iterator[Change]:
-    """First attempts in a fixed order: learning rate x 2, x 1/2, larger groups, x 4, another objective, a KL penalty."""
+    """First attempts in a fixed order: learning rate x 2 and x 1/2, larger groups, x 4, objective, KL."""
     rate = float(stage.knobs["learning_rate"])
     for factor in (2.0, 0.5):
         yield _draft(stage, learning_rate=clamp("learning_rate", factor * rate))
@@ -51,10 +51,12 @@ def perturbation(stage: Stage, rng: Random, ceiling: float | None) -> Change:
 
 
 def random_change(stage: Stage, rng: Random) -> Change:
-    """Knobs drawn from a sane box around a stage, blind to everything that was seen: the control of every planner."""
+    """Knobs drawn from a sane box around a stage, blind to all that was seen: every planner's control."""
     knobs: dict[str, KnobValue] = {
-        "learning_rate": _scaled_rate(stage, rng, 10.0, None), "beta": rng.choice((0.0, _kl(rng))),
-        "temperature": rng.uniform(*_TEMPERATURES), "loss_type": rng.choice(("dapo", "grpo", "dr_grpo", "bnpo")),
+        "learning_rate": _scaled_rate(stage, rng, 10.0, None),
+        "beta": rng.choice((0.0, _kl(rng))),
+        "temperature": rng.uniform(*_TEMPERATURES),
+        "loss_type": rng.choice(("dapo", "grpo", "dr_grpo", "bnpo")),
     }
     if rng.random() < 0.5:
         knobs |= larger_groups(stage)
@@ -76,6 +78,13 @@ def lethal_rate(tree: Tree) -> float | None:
     return min((rate for rate in rates if rate > 0), default=None)
 
 
+def raises_to_death(change: Change, stage: Stage, ceiling: float | None) -> bool:
+    """Whether a change raises the learning rate to one that has killed a run."""
+    here = float(stage.knobs["learning_rate"])
+    rate = float(change.knobs.get("learning_rate", here))
+    return ceiling is not None and rate > here and rate >= ceiling
+
+
 def survives(change: Change, stage: Stage, ceiling: float | None) -> bool:
     """Whether a change keeps the learning rate below one that has killed a run."""
     rate = float(change.knobs.get("learning_rate", stage.knobs["learning_rate"]))
@@ -83,14 +92,17 @@ def survives(change: Change, stage: Stage, ceiling: float | None) -> bool:
 
 
 def draft_centre(tree: Tree, careful: Stage) -> Stage:
-    """What drafts vary: the careful recipe, or, where that was killed, the newest recipe from the base that answers it."""
+    """What drafts vary: the careful recipe or, where that was killed, the newest answer from the base."""
     seeds = tree.with_purpose(Purpose.CAREFUL)
     if not any(node.state is NodeState.PRUNED for node in seeds):
         return careful
     answers = [
-        node for node in tree.with_purpose(Purpose.SEARCH)
-        if node.proposal.finding_node is not None and node.state is not NodeState.PRUNED
-        and node.proposal.start.mode == "base" and node.id != base(tree).id
+        node
+        for node in tree.with_purpose(Purpose.SEARCH)
+        if node.proposal.finding_node is not None
+        and node.state is not NodeState.PRUNED
+        and node.proposal.start.mode == "base"
+        and node.id != base(tree).id
     ]
     return answers[-1].proposal.recipe.stages[-1] if answers else careful
 
@@ -101,8 +113,8 @@ def _draft(stage: Stage, **knobs: KnobValue) -> Change:
 
 def _scaled_rate(stage: Stage, rng: Random, factor: float, ceiling: float | None) -> float:
     rate = float(stage.knobs["learning_rate"]) * factor ** rng.uniform(-1.0, 1.0)
-    if ceiling is not None:
-        rate = min(rate, _BELOW_LETHAL * ceiling)
+    if ceiling is not None and rate > _BELOW_LETHAL * ceiling:
+        rate = _BELOW_LETHAL * ceiling * 0.1 ** rng.random()
     return _round(clamp("learning_rate", rate))
 
 

@@ -13,7 +13,10 @@ from autotrainer.tree.state import NodeState
 
 
 class RandomPlanner:
-    """Draws knobs from a sane box around the careful recipe, whatever the findings; a pruned node is started again from the base."""
+    """Draws knobs from a sane box around the careful recipe, whatever the findings.
+
+    A pruned node is started again from the base.
+    """
 
     name: ClassVar[str] = "random"
 

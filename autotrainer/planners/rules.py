@@ -9,7 +9,14 @@ from typing import ClassVar
 from autotrainer.errors import PlannerError
 from autotrainer.planners.base import PlanningContext
 from autotrainer.planners.build import Change, child, draft, is_known
-from autotrainer.planners.moves import draft_centre, drafts_around, lethal_rate, perturbation, survives
+from autotrainer.planners.moves import (
+    draft_centre,
+    drafts_around,
+    lethal_rate,
+    perturbation,
+    raises_to_death,
+    survives,
+)
 from autotrainer.search.frontier import base
 from autotrainer.tree.finding import Finding, Severity
 from autotrainer.tree.node import Node
@@ -27,10 +34,11 @@ _URGENCY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 class RulesPlanner:
     """The planner that needs no language model.
 
-    The parent's findings are taken in the order of severity, then onset. For each, the skills that treat it are tried in the
-    order of their evidence in this study, then of the library; two answers to different findings that do not
-    touch each other are made at once. On a parent without warnings, skills for healthy runs and numeric moves take turns.
-    What is in the tree already (same start, same recipe but for the seed) is never proposed again.
+    The parent's findings are taken in the order of severity, then onset. For each, the skills that treat it
+    are tried in the order of their evidence in this study, then of the library; two answers to different
+    findings that do not touch each other are made at once. On a parent without warnings, skills for healthy
+    runs and numeric moves take turns. What is in the tree already (same start, same recipe but for the seed)
+    is never proposed again.
     """
 
     name: ClassVar[str] = "rules"
@@ -75,12 +83,14 @@ def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
     for _ in range(TRIES):
         change = perturbation(stage, context.rng, lethal_rate(context.tree))
         if node.state is NodeState.PRUNED:
-            change = Change(knobs=change.knobs, why=change.why, findings=tuple(_treatable(node)), before_onset=True)
+            change = Change(
+                knobs=change.knobs, why=change.why, findings=tuple(_treatable(node)), before_onset=True
+            )
         yield child(context, node, change, RulesPlanner.name)
 
 
 def _answers(context: PlanningContext, node: Node) -> Iterator[Change]:
-    """Pairs of answers to different findings first, then single ones; each finding's best skill before any second one."""
+    """Pairs of answers to different findings first, then single ones, finding by finding."""
     by_finding = [list(_skills_for(context, node, finding)) for finding in _treatable(node)]
     for one, two in combinations([changes[0] for changes in by_finding if changes], 2):
         joined = one.joined(two) if one.skills != two.skills else None
@@ -94,8 +104,11 @@ def _skills_for(context: PlanningContext, node: Node, finding: Finding) -> Itera
     recipe, findings = node.proposal.recipe, node.findings
     for skill_id in _by_evidence(context, finding.kind):
         code = context.library[skill_id].code
-        if code.applies(recipe, findings):
-            yield Change.of_skill(skill_id, code.propose(recipe, findings), [finding])
+        if not code.applies(recipe, findings):
+            continue
+        change = Change.of_skill(skill_id, code.propose(recipe, findings), [finding])
+        if not raises_to_death(change, recipe.stages[-1], lethal_rate(context.tree)):
+            yield change
 
 
 def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
@@ -104,8 +117,12 @@ def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
 
 
 def evidence(tree: Tree, skill: str) -> float:
-    """What a skill gained on dev in this study, shrunk towards 0: the sum over its nodes divided by their number plus one."""
-    gains = [gain for node in tree.nodes if skill in node.proposal.skills and (gain := _gain(tree, node)) is not None]
+    """What a skill gained on dev in this study, shrunk: the sum over its nodes by their number plus one."""
+    gains = [
+        gain
+        for node in tree.nodes
+        if skill in node.proposal.skills and (gain := _gain(tree, node)) is not None
+    ]
     return sum(gains) / (len(gains) + 1)
 
 
@@ -118,7 +135,9 @@ def _gain(tree: Tree, node: Node) -> float | None:
 
 
 def _treatable(node: Node) -> list[Finding]:
-    return sorted(node.findings, key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind))
+    return sorted(
+        node.findings, key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind)
+    )
 
 
 def _ill(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""TpePlanner: Optuna's tree-structured Parzen estimator over the knobs, told what every node of the tree gained."""
+"""TpePlanner: Optuna's tree-structured Parzen estimator, told what every node of the tree gained."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _LOSSES = ("dapo", "grpo", "dr_grpo", "bnpo")
 
 
 class TpePlanner:
-    """Numbers alone, blind to findings. A trial is a node, its value the gain on dev over what it started from.
+    """Numbers alone, blind to findings. A trial is a node, its value the gain on dev over its start.
 
-    The study is rebuilt from the tree at every call and its sampler seeded by the context, so that equal prefixes give equal proposals.
+    The study is rebuilt from the tree at every call and its sampler seeded by the context, so that equal
+    prefixes give equal proposals.
     """
 
     name: ClassVar[str] = "tpe"
@@ -40,7 +41,9 @@ class TpePlanner:
         study = _study(context, careful)
         params = study.ask(_space(careful)).params
         knobs = _knobs(careful, params)
-        change = Change(knobs=knobs, why=f"TPE after {len(study.trials) - 1} nodes: {describe(careful, knobs)}")
+        change = Change(
+            knobs=knobs, why=f"TPE after {len(study.trials) - 1} nodes: {describe(careful, knobs)}"
+        )
         return from_knobs(context, parent, change, self.name)
 
 
@@ -64,15 +67,19 @@ def _space(careful: Stage) -> dict[str, optuna.distributions.BaseDistribution]:
 
     return {
         "learning_rate": FloatDistribution(*_rates(careful), log=True),
-        "temperature": FloatDistribution(*_TEMPERATURES), "beta": CategoricalDistribution(_BETAS),
-        "loss_type": CategoricalDistribution(_LOSSES), "larger_groups": CategoricalDistribution((False, True)),
+        "temperature": FloatDistribution(*_TEMPERATURES),
+        "beta": CategoricalDistribution(_BETAS),
+        "loss_type": CategoricalDistribution(_LOSSES),
+        "larger_groups": CategoricalDistribution((False, True)),
     }
 
 
 def _knobs(careful: Stage, params: dict[str, Any]) -> dict[str, KnobValue]:
     knobs: dict[str, KnobValue] = {
-        "learning_rate": float(f"{params['learning_rate']:.3g}"), "temperature": round(params["temperature"], 3),
-        "beta": params["beta"], "loss_type": params["loss_type"],
+        "learning_rate": float(f"{params['learning_rate']:.3g}"),
+        "temperature": round(params["temperature"], 3),
+        "beta": params["beta"],
+        "loss_type": params["loss_type"],
     }
     return {**knobs, **(larger_groups(careful) if params["larger_groups"] else {})}
 
@@ -81,8 +88,10 @@ def _params(careful: Stage, stage: Stage) -> dict[str, Any]:
     """A node's knobs as a point of the space; a KL coefficient between two choices is the nearer one."""
     beta = float(stage.knobs.get("beta", 0.0))
     return {
-        "learning_rate": stage.knobs["learning_rate"], "temperature": stage.knobs.get("temperature", 1.0),
-        "beta": min(_BETAS, key=lambda choice: abs(choice - beta)), "loss_type": stage.knobs.get("loss_type", "dapo"),
+        "learning_rate": stage.knobs["learning_rate"],
+        "temperature": stage.knobs.get("temperature", 1.0),
+        "beta": min(_BETAS, key=lambda choice: abs(choice - beta)),
+        "loss_type": stage.knobs.get("loss_type", "dapo"),
         "larger_groups": stage.knobs["num_generations"] != careful.knobs["num_generations"],
     }
 

@@ -1,10 +1,12 @@
 """The careful recipe: what a careful person would run without a search; the baseline that search has to beat.
 
-GRPO with few levers pulled: full weights, strictly on-policy (one update a batch), no KL penalty, DAPO's token-level loss, sampling at
-temperature 1, a constant learning rate after a short warm-up. Two sizes are documented:
+GRPO with few levers pulled: full weights, strictly on-policy (one update a batch), no KL penalty, DAPO's
+token-level loss, sampling at temperature 1, a constant learning rate after a short warm-up. Two sizes are
+documented:
 
-- the shipped tiny model (about a million parameters, on a CPU core): 8 prompts x 8 completions a step, learning rate 1e-4. At
-  3e-5 it learns more slowly, at 3e-4 it degrades, at 1e-3 it collapses within 20 steps.
+- the shipped tiny model (about a million parameters, on a CPU core): 8 prompts x 8 completions a step,
+  learning rate 1e-4. At 3e-5 it learns more slowly, at 3e-4 it degrades, at 1e-3 it collapses within 20
+  steps.
 - models of hub size: 64 prompts x 8 completions a step, learning rate 1e-6.
 """
 
@@ -20,12 +22,25 @@ from autotrainer.recipe.recipe import Recipe, Stage
 TINY_PARAMETERS = 10_000_000
 """Models up to this size learn with the tiny model's recipe."""
 
-_COMMON: Mapping[str, KnobValue] = MappingProxyType({
-    "beta": 0.0, "epsilon": 0.2, "temperature": 1.0, "num_generations": 8, "num_iterations": 1, "max_grad_norm": 1.0,
-    "loss_type": "dapo", "scale_rewards": "group", "lr_scheduler_type": "constant",
-})
-_TINY: Mapping[str, KnobValue] = MappingProxyType({"learning_rate": 1e-4, "prompts_per_step": 8, "warmup_steps": 3})
-_HUB: Mapping[str, KnobValue] = MappingProxyType({"learning_rate": 1e-6, "prompts_per_step": 64, "warmup_steps": 10})
+_COMMON: Mapping[str, KnobValue] = MappingProxyType(
+    {
+        "beta": 0.0,
+        "epsilon": 0.2,
+        "temperature": 1.0,
+        "num_generations": 8,
+        "num_iterations": 1,
+        "max_grad_norm": 1.0,
+        "loss_type": "dapo",
+        "scale_rewards": "group",
+        "lr_scheduler_type": "constant",
+    }
+)
+_TINY: Mapping[str, KnobValue] = MappingProxyType(
+    {"learning_rate": 1e-4, "prompts_per_step": 8, "warmup_steps": 3}
+)
+_HUB: Mapping[str, KnobValue] = MappingProxyType(
+    {"learning_rate": 1e-6, "prompts_per_step": 64, "warmup_steps": 10}
+)
 
 
 def default_steps(model_name: str) -> int:

@@ -13,10 +13,11 @@ _PROMPTS, _GROUP = 8, 8
 
 
 def trl_arguments(stage: Stage, device: str) -> dict[str, Any]:
-    """The GRPOConfig arguments of a stage on `cpu` or `cuda`; a knob that the stage does not set is left to TRL.
+    """The GRPOConfig arguments of a stage on `cpu` or `cuda`; a knob that is not set is left to TRL.
 
     One optimiser step sees prompts_per_step x num_generations completions: per_device_train_batch_size x
-    gradient_accumulation_steps is always that product, and one generation feeds one step (times num_iterations).
+    gradient_accumulation_steps is always that product, and one generation feeds one step (times
+    num_iterations).
     """
     arguments: dict[str, Any] = {
         KNOBS[name].argument: value for name, value in stage.knobs.items() if KNOBS[name].argument
@@ -26,8 +27,12 @@ def trl_arguments(stage: Stage, device: str) -> dict[str, Any]:
     batch = prompts * group
     micro = batch if device == "cpu" else _micro_batch(prompts, group)
     arguments |= {
-        "num_generations": group, "per_device_train_batch_size": micro, "gradient_accumulation_steps": batch // micro,
-        "steps_per_generation": batch // micro, "use_cpu": device == "cpu", "bf16": device != "cpu",
+        "num_generations": group,
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": batch // micro,
+        "steps_per_generation": batch // micro,
+        "use_cpu": device == "cpu",
+        "bf16": device != "cpu",
         "gradient_checkpointing": device != "cpu",
     }
     return arguments

@@ -13,9 +13,9 @@ _OBJECTIVE_POINTS = frozenset({"rewards", "advantages", "loss"})
 def fork_for(old: Stage, new: Stage) -> Fork:
     """The fork that turns the end of `old` into the start of `new`.
 
-    Adam's moments are thrown away, and the learning rate warmed up again, where they describe another landscape: another
-    learning rate, batch or objective. Otherwise they are kept and there is no second warm-up. The reference stays the study's
-    base model and the sampler goes on where it was, always.
+    Adam's moments are thrown away, and the learning rate warmed up again, where they describe another
+    landscape: another learning rate, batch or objective. Otherwise they are kept and there is no second
+    warm-up. The reference stays the study's base model and the sampler goes on where it was, always.
     """
     if not restarts_adam(old, new):
         return Fork(optimizer="keep")
@@ -26,7 +26,9 @@ def restarts_adam(old: Stage, new: Stage) -> bool:
     """Whether learning rate, batch or objective differ, so that Adam's moments mean nothing any more."""
     if old.algorithm != new.algorithm or old.rewards != new.rewards or _objective(old) != _objective(new):
         return True
-    changed = {name for name in old.knobs.keys() | new.knobs.keys() if old.knobs.get(name) != new.knobs.get(name)}
+    changed = {
+        name for name in old.knobs.keys() | new.knobs.keys() if old.knobs.get(name) != new.knobs.get(name)
+    }
     return any(KNOBS[name].restarts_adam for name in changed)
 
 

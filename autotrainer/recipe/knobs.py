@@ -68,21 +68,39 @@ class Knob:
                     return choice
             raise ConfigError(f"{self.name} = {value!r} is not allowed: it must be {self.allowed}")
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-        if number is None or (self.kind is int and number != int(number)) or not self.low <= number <= self.high:
+        if (
+            number is None
+            or (self.kind is int and number != int(number))
+            or not self.low <= number <= self.high
+        ):
             raise ConfigError(f"{self.name} = {value!r} is not allowed: it must be {self.allowed}")
         return int(number) if self.kind is int else float(number)
 
 
 def _number(
-    name: str, role: Role, scale: Scale, kind: type, low: float, high: float, argument: str = "", unit: str = "",
+    name: str,
+    role: Role,
+    scale: Scale,
+    kind: type,
+    low: float,
+    high: float,
+    argument: str = "",
+    unit: str = "",
     restarts_adam: bool = False,
 ) -> Knob:
     return Knob(name, role, scale, kind, low, high, (), unit, argument, restarts_adam)
 
 
 def _choice(name: str, *choices: KnobValue, argument: str) -> Knob:
-    return Knob(name, Role.STRUCTURE, Scale.CHOICE, type(choices[0]), choices=choices, argument=argument,
-                restarts_adam=True)
+    return Knob(
+        name,
+        Role.STRUCTURE,
+        Scale.CHOICE,
+        type(choices[0]),
+        choices=choices,
+        argument=argument,
+        restarts_adam=True,
+    )
 
 
 _REG, _CAP, _LOG, _LIN = Role.REGULARISER, Role.CAPACITY, Scale.LOG, Scale.LINEAR

@@ -58,7 +58,9 @@ class Stage:
         """Check every knob, so that a stage that exists is within bounds."""
         if self.steps < 1:
             raise ConfigError(f"steps = {self.steps} is not allowed: a stage has at least 1 step")
-        object.__setattr__(self, "knobs", {key: knob(key).check(self.knobs[key]) for key in sorted(self.knobs)})
+        object.__setattr__(
+            self, "knobs", {key: knob(key).check(self.knobs[key]) for key in sorted(self.knobs)}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class Recipe:
         mine, theirs = dict(_flatten(self)), dict(_flatten(other))
         keys = sorted(mine.keys() | theirs.keys())
         return tuple(
-            Change(key, mine.get(key), theirs.get(key)) for key in keys
+            Change(key, mine.get(key), theirs.get(key))
+            for key in keys
             if (key in mine) != (key in theirs) or mine[key] != theirs[key]
         )
 
@@ -194,4 +197,6 @@ def _unflatten(flat: Mapping[str, Any]) -> Recipe:
         else:
             stage[name] = item
     ordered = [stages[index] for index in sorted(stages)]
-    return Recipe.from_json({"model": flat["model"], "task": flat["task"], "seed": flat["seed"], "stages": ordered})
+    return Recipe.from_json(
+        {"model": flat["model"], "task": flat["task"], "seed": flat["seed"], "stages": ordered}
+    )

@@ -12,7 +12,8 @@ from autotrainer.tree.tree import Tree
 @dataclass(frozen=True, slots=True)
 class SearchContext:
     """What a policy may look at besides the tree: progress in [0, 1] of the search's share of the nodes that the plan foresees
-    (not of the clock), the random numbers of this decision, how many drafts the plan wants first, and the depth allowed."""
+    (not of the clock), the random numbers of this decision, how many drafts the plan wants first, and the depth allowed.
+    """
 
     progress: float
     rng: Random

@@ -19,7 +19,7 @@ class BestFirst:
     """A node is branched from at most so often while others are left."""
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
-        """A pruned node whose finding waits for an answer; else a draft while some are wanted; else the best node.
+        """A pruned node whose finding waits for an answer; else a draft if wanted; else the best node.
 
         None only while nodes run whose end can change the choice.
         """
@@ -31,5 +31,7 @@ class BestFirst:
         frontier = branchable(tree, context.max_depth)
         if not frontier:
             return None if tree.active else base(tree).id
-        open_nodes = [node for node in frontier if len(tree.children(node.id)) < self.children] or list(frontier)
+        open_nodes = [node for node in frontier if len(tree.children(node.id)) < self.children] or list(
+            frontier
+        )
         return max(open_nodes, key=lambda node: (node.score("dev") or 0.0, -node.index)).id

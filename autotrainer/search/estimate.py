@@ -1,7 +1,7 @@
 """What parts of a study cost, in device-seconds and on the wall clock; shared by plan and schedule.
 
-A slot trains one node at a time and keeps it until it is scored. There is one evaluator: the jobs of a wave queue for it, on
-average behind half of the other slots.
+A slot trains one node at a time and keeps it until it is scored. There is one evaluator: the jobs of a wave
+queue for it, on average behind half of the other slots.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def node_wall_s(cost: JobCost, steps: int, slots: int, evaluations: int = 1) -> 
 
 
 def confirm_device_s(cost: JobCost, steps: int, arms: int, seeds: int) -> float:
-    """Device-seconds of a confirmation with runs of so many steps: training, dev, holdout, and test (the base included)."""
+    """Device-seconds of a confirmation with runs of so many steps: training, dev, holdout, test."""
     runs = arms * seeds
     return runs * (cost.job_s(steps) + CONFIRM_SPLITS * cost.eval_s) + (runs + 1) * cost.eval_s
 

@@ -1,4 +1,4 @@
-"""What selection policies share: which nodes can be branched from, which findings still wait for an answer, how many drafts ran."""
+"""What selection policies share: nodes to branch from, findings that wait for an answer, drafts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def base(tree: Tree) -> Node:
 def branchable(tree: Tree, max_depth: int) -> tuple[Node, ...]:
     """Completed, valid, scored nodes whose children stay within the depth; in the order of their proposal."""
     return tuple(
-        node for node in tree.candidates if node.validity is Validity.VALID and tree.depth(node.id) < max_depth
+        node
+        for node in tree.candidates
+        if node.validity is Validity.VALID and tree.depth(node.id) < max_depth
     )
 
 
@@ -44,8 +46,8 @@ def drafts(tree: Tree) -> tuple[Node, ...]:
 def unanswered(tree: Tree) -> Node | None:
     """The oldest pruned node with a finding that nothing answers yet, or None.
 
-    An answer is a node proposed because of it, in whatever state, or because of another node that trained the same recipe from
-    the same start. Chains of more than MAX_REPAIRS answers are given up.
+    An answer is a node proposed because of it, in whatever state, or because of another node that trained the
+    same recipe from the same start. Chains of more than MAX_REPAIRS answers are given up.
     """
     waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node)]
     if not waiting:
@@ -53,7 +55,8 @@ def unanswered(tree: Tree) -> Node | None:
     answered = set(_answered(tree))
     for node in waiting:
         if (
-            node.id not in answered and repairs(tree, node) < MAX_REPAIRS
+            node.id not in answered
+            and repairs(tree, node) < MAX_REPAIRS
             and not any(_same(tree[other], node) for other in answered)
         ):
             return node

@@ -1,53 +1,46 @@
 """The gates: what a confirmation proves, and which node goes home. Pure functions of the tree.
 
-Screening is a ranking, never a claim. A claim of the search needs its finalist's whole path, on fresh seeds, to beat equally long careful
-runs on fresh seeds: a two-sided t-test on seed means with pooled standard deviation on dev (Holm's correction where there are two finalists),
-the same sign on holdout, and no integrity finding. Where that fails the careful recipe goes home. Neither does unless it beats the
-base model (paired over items, seeds averaged).
+Screening is a ranking, never a claim. A claim of the search needs its finalist's whole path, on fresh seeds,
+to beat equally long careful runs on fresh seeds: a two-sided t-test on seed means with pooled standard
+deviation on dev (Holm's correction where there are two finalists), the same sign on holdout, and no integrity
+finding. Where that fails the careful recipe goes home. Neither does unless it beats the base model (paired
+over items, seeds averaged).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
-from statistics import fmean, variance
+from statistics import fmean
 from typing import Any
 
 from autotrainer.search.frontier import base
 from autotrainer.search.plan import Plan
 from autotrainer.search.schedule import bar, careful_mean, finalists
-from autotrainer.search.statistics import paired_difference_of_seeds
+from autotrainer.search.statistics import (
+    ALPHA,
+    MIN_SEEDS,
+    SeedTest,
+    holm,
+    paired_difference_of_seeds,
+    seed_test,
+)
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.score import Score
 from autotrainer.tree.state import NodeState, Validity
 from autotrainer.tree.tree import Tree
 
-ALPHA = 0.05
-MIN_SEEDS = 2
 SEARCH, CAREFUL = "search", "careful"
 
 
 @dataclass(frozen=True, slots=True)
-class SeedTest:
-    """Two arms of seed means: difference of means with its 95 % interval, two-sided p, seeds an arm. Shares, 0.01 = a point."""
-
-    mean: float
-    low: float
-    high: float
-    p: float
-    n: int
-
-    def figure(self) -> dict[str, float | int]:
-        """The test as a figure of the report."""
-        return {"mean": self.mean, "low": self.low, "high": self.high, "p": self.p, "n": self.n}
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the gates say: the winning arm (`search` or `careful`), the finalist behind it, the node to promote (None: nothing beats
-    the base model), why (the headline first), why others were rejected, and the figures of the report."""
+    """What the gates say.
+
+    The winning arm (`search` or `careful`), the finalist behind it, the node to promote (None: nothing beats
+    the base model), why (the headline first), why others were rejected, and the figures of the report.
+    """
 
     arm: str
     finalist: str | None
@@ -60,14 +53,14 @@ class Judgement:
 def judge(tree: Tree, plan: Plan) -> Judgement:
     """Judge a study whose confirmation, controls and base are scored on dev and holdout.
 
-    Scores have to carry their items (`Tree.with_scores`) on the split on which the winner is compared with the base model: holdout,
-    or dev where holdout was not scored.
+    Scores have to carry their items (`Tree.with_scores`) on the split on which the winner is compared with
+    the base model: holdout, or dev where holdout was not scored.
     """
     controls = _usable(tree.with_purpose(Purpose.CONTROL))
     arms = {node.id: _arm(tree, node.id) for node in _judged(tree, plan)}
     tests = {name: _t_test(arm, controls, "dev") for name, arm in arms.items()}
-    needed = _holm({name: test.p for name, test in tests.items() if test is not None})
-    refusals = {name: _refusal(tree, name, arms[name], controls, tests[name], needed) for name in arms}
+    significant = holm({name: test.p for name, test in tests.items() if test is not None}, ALPHA)
+    refusals = {name: _refusal(tree, name, arms[name], controls, tests[name], significant) for name in arms}
     passed = [name for name, refusal in refusals.items() if refusal is None]
     winner = max(passed, key=lambda name: fmean(_dev(arms[name])), default=None)
     reported = winner or next(iter(arms), None)
@@ -75,8 +68,9 @@ def judge(tree: Tree, plan: Plan) -> Judgement:
     if winner is not None:
         gain = figures["confirmed_gain"]
         headline = (
-            f"search pays: {winner} on {gain['n']} fresh seeds is {100 * gain['mean']:+.1f} points from equally long careful runs "
-            f"(95 % interval {100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}, p = {gain['p']:.3g})"
+            f"search pays: {winner} on {gain['n']} fresh seeds is {100 * gain['mean']:+.1f} points "
+            f"from equally long careful runs (95 % interval {100 * gain['low']:+.1f} to "
+            f"{100 * gain['high']:+.1f}, p = {gain['p']:.3g})"
         )
         runs = arms[winner]
     else:
@@ -95,13 +89,16 @@ def _judged(tree: Tree, plan: Plan) -> list[Node]:
 
 def _usable(nodes: Sequence[Node]) -> list[Node]:
     return [
-        node for node in nodes
+        node
+        for node in nodes
         if node.state is NodeState.COMPLETED and node.validity is Validity.VALID and "dev" in node.scores
     ]
 
 
 def _arm(tree: Tree, finalist: str) -> list[Node]:
-    return _usable([node for node in tree.with_purpose(Purpose.CONFIRM) if node.proposal.parents[1] == finalist])
+    return _usable(
+        [node for node in tree.with_purpose(Purpose.CONFIRM) if node.proposal.parents[1] == finalist]
+    )
 
 
 def _dev(nodes: Sequence[Node]) -> list[float]:
@@ -114,54 +111,32 @@ def _t_test(arm: Sequence[Node], controls: Sequence[Node], split: str) -> SeedTe
     return seed_test(one, two) if min(len(one), len(two)) >= MIN_SEEDS else None
 
 
-def seed_test(one: Sequence[float], two: Sequence[float]) -> SeedTest:
-    """Student's two-sided t-test of the difference of two arms' means, with pooled variance.
-
-    Two arms without any spread differ surely (p = 0) or not at all (p = 1).
-
-    Raises:
-        ValueError: an arm has fewer than two seeds.
-    """
-    from scipy import stats
-
-    if min(len(one), len(two)) < MIN_SEEDS:
-        raise ValueError(f"a t-test needs {MIN_SEEDS} seeds an arm, not {len(one)} and {len(two)}")
-    freedom = len(one) + len(two) - 2
-    pooled = ((len(one) - 1) * variance(one) + (len(two) - 1) * variance(two)) / freedom
-    error, mean = sqrt(pooled * (1 / len(one) + 1 / len(two))), fmean(one) - fmean(two)
-    n = min(len(one), len(two))
-    if error == 0:
-        return SeedTest(mean, mean, mean, 1.0 if mean == 0 else 0.0, n)
-    half = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error
-    return SeedTest(mean, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, freedom)), n)
-
-
-def _holm(p_values: Mapping[str, float]) -> dict[str, bool]:
-    """Which of the hypotheses Holm's step-down procedure rejects at ALPHA."""
-    result, alive = {}, True
-    ordered = sorted(p_values, key=lambda name: p_values[name])
-    for place, name in enumerate(ordered):
-        alive = alive and p_values[name] <= ALPHA / (len(ordered) - place)
-        result[name] = alive
-    return result
-
-
 def _refusal(
-    tree: Tree, finalist: str, arm: Sequence[Node], controls: Sequence[Node], test: SeedTest | None,
+    tree: Tree,
+    finalist: str,
+    arm: Sequence[Node],
+    controls: Sequence[Node],
+    test: SeedTest | None,
     significant: Mapping[str, bool],
 ) -> str | None:
     """Why the finalist does not pass, or None."""
-    invalid = [node for node in (tree[finalist], *_confirmations(tree, finalist)) if node.validity is Validity.INVALID]
+    invalid = [
+        node
+        for node in (tree[finalist], *_confirmations(tree, finalist))
+        if node.validity is Validity.INVALID
+    ]
     if invalid:
         return f"{invalid[0].id} is invalid: {invalid[0].validity_reason}"
     if test is None:
         return (
-            f"not confirmed: {len(arm)} confirmation and {len(controls)} control seeds were scored, {MIN_SEEDS} of each are needed"
+            f"not confirmed: {len(arm)} confirmation and {len(controls)} control seeds were scored, "
+            f"{MIN_SEEDS} of each are needed"
         )
     if test.mean <= 0 or not significant[finalist]:
         return (
-            f"{100 * test.mean:+.1f} points from equally long careful runs over {test.n} fresh seeds (95 % interval "
-            f"{100 * test.low:+.1f} to {100 * test.high:+.1f}, p = {test.p:.3g}): no gain is proven"
+            f"{100 * test.mean:+.1f} points from equally long careful runs over {test.n} fresh seeds "
+            f"(95 % interval {100 * test.low:+.1f} to {100 * test.high:+.1f}, p = {test.p:.3g}): "
+            "no gain is proven"
         )
     held = _t_test(arm, controls, "holdout")
     if held is None:
@@ -177,7 +152,9 @@ def _confirmations(tree: Tree, finalist: str) -> list[Node]:
 
 def _no_claim(tree: Tree, refusals: Mapping[str, str | None]) -> str:
     if refusals:
-        return "no gain of the search is claimed: " + "; ".join(f"{name} {refusal}" for name, refusal in refusals.items())
+        return "no gain of the search is claimed: " + "; ".join(
+            f"{name} {refusal}" for name, refusal in refusals.items()
+        )
     if not tree.with_purpose(Purpose.SEARCH):
         return "no search was run: the careful recipe goes home"
     level = bar(tree)
@@ -187,7 +164,7 @@ def _no_claim(tree: Tree, refusals: Mapping[str, str | None]) -> str:
 
 
 def _figures(tree: Tree, finalist: str | None, test: SeedTest | None) -> dict[str, Any]:
-    """Search-time and confirmed gain over the careful recipe, both on dev, and the share of the former that was confirmed."""
+    """Search-time and confirmed gain over the careful recipe on dev, and the share that was confirmed."""
     figures: dict[str, Any] = {"search_time_gain": None, "confirmed_gain": test.figure() if test else None}
     level = careful_mean(tree)
     found = tree[finalist].score("dev") if finalist is not None else None
@@ -199,7 +176,12 @@ def _figures(tree: Tree, finalist: str | None, test: SeedTest | None) -> dict[st
 
 
 def _promotion(
-    tree: Tree, winner: str | None, runs: Sequence[Node], headline: str, rejected: Mapping[str, str], figures: dict[str, Any]
+    tree: Tree,
+    winner: str | None,
+    runs: Sequence[Node],
+    headline: str,
+    rejected: Mapping[str, str],
+    figures: dict[str, Any],
 ) -> Judgement:
     arm = SEARCH if winner is not None else CAREFUL
     if not runs:
@@ -210,10 +192,15 @@ def _promotion(
         reason = "there is nothing to promote: the base model was not scored"
         return Judgement(arm, winner, None, (headline, reason), rejected, figures)
     gain = paired_difference_of_seeds(scores, [reference])
-    figures["gain_over_base_" + split] = {"mean": gain.mean, "low": gain.low, "high": gain.high, "n": len(scores)}
+    figures["gain_over_base_" + split] = {
+        "mean": gain.mean,
+        "low": gain.low,
+        "high": gain.high,
+        "n": len(scores),
+    }
     figure = (
-        f"{100 * gain.mean:+.1f} points from the base model on {split} (95 % interval {100 * gain.low:+.1f} to "
-        f"{100 * gain.high:+.1f}, {len(scores)} seed(s))"
+        f"{100 * gain.mean:+.1f} points from the base model on {split} (95 % interval "
+        f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}, {len(scores)} seed(s))"
     )
     if gain.low <= 0:
         return Judgement(arm, winner, None, (headline, f"nothing is promoted: {figure}"), rejected, figures)
@@ -222,7 +209,7 @@ def _promotion(
 
 
 def _comparison(tree: Tree, runs: Sequence[Node]) -> tuple[str, Score | None, list[Score]]:
-    """The split that base and all runs were scored on, holdout before dev, with the base's and the runs' scores."""
+    """The split that base and all runs were scored on, holdout before dev, with their scores."""
     root = base(tree)
     split = "holdout" if all("holdout" in node.scores for node in (root, *runs)) else "dev"
     return split, root.scores.get(split), [node.scores[split] for node in runs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil
 from typing import Protocol
 
 from autotrainer.budget.grammar import BudgetSpec
@@ -12,6 +12,7 @@ from autotrainer.errors import ConfigError
 from autotrainer.recipe.careful import default_steps
 from autotrainer.search.estimate import confirm_device_s, confirm_wall_s, node_device_s, node_wall_s
 from autotrainer.search.plan import JobCost, Plan
+from autotrainer.search.statistics import provable_gain
 
 WATCH_BELOW, TREE_ABOVE = 4.0, 12.0
 """Full runs that the budget buys: fewer than 4, one watched run; up to 12, careful seeds; more, a tree."""
@@ -22,7 +23,6 @@ SLACK = 0.05
 _MAX_RESERVE_DEVICE, _MAX_RESERVE_WALL = 0.4, 0.5
 _HORIZONS = (1.0, 0.8, 0.65, 0.5)
 _CAREFUL_SEEDS, _LONGEST_CAREFUL = 3, 4
-NOTHING_PROVABLE = 1.0
 
 
 class Sizes(Protocol):
@@ -74,14 +74,20 @@ class _Shape:
 
 
 def make_plan(
-    budget: BudgetSpec, cost: JobCost, settings: Sizes, *, model_name: str, seed_deviation: float = 0.02,
+    budget: BudgetSpec,
+    cost: JobCost,
+    settings: Sizes,
+    *,
+    model_name: str,
+    seed_deviation: float = 0.02,
     slots: int | None = None,
 ) -> Plan:
     """The plan of a study; pure.
 
-    The mode follows from U, the number of full runs that the budget buys: for a tree after the smallest confirmation (paths of one
-    node) is put aside, otherwise after the test. A tree gets the deepest paths whose confirmation leaves most of the budget to
-    the search; where the default horizon leaves no room for eight nodes and two levels, it is shortened to no less than half.
+    The mode follows from U, the number of full runs that the budget buys: for a tree after the smallest
+    confirmation (paths of one node) is put aside, otherwise after the test. A tree gets the deepest paths
+    whose confirmation leaves most of the budget to the search; where the default horizon leaves no room for
+    eight nodes and two levels, it is shortened to no less than half.
 
     Args:
         budget: the grant.
@@ -99,7 +105,9 @@ def make_plan(
     smallest = confirm_device_s(cost, steps, settings.finalists + 1, settings.confirm_seeds or CONFIRM_SEEDS)
     for_tree = _full_runs(budget, cost, steps, smallest)
     full_runs = _full_runs(budget, cost, steps, cost.eval_s)
-    mode = settings.mode or ("tree" if for_tree > TREE_ABOVE else "careful" if full_runs >= WATCH_BELOW else "watch")
+    mode = settings.mode or (
+        "tree" if for_tree > TREE_ABOVE else "careful" if full_runs >= WATCH_BELOW else "watch"
+    )
     if mode == "tree":
         return _tree(budget, cost, settings, steps, slots, for_tree, seed_deviation)
     return _without_search(budget, cost, settings, mode, steps, slots, full_runs, seed_deviation)
@@ -111,22 +119,38 @@ def _full_runs(budget: BudgetSpec, cost: JobCost, steps: int, reserve_s: float) 
 
 
 def _tree(
-    budget: BudgetSpec, cost: JobCost, settings: Sizes, steps: int, slots: int, full_runs: float, seed_deviation: float
+    budget: BudgetSpec,
+    cost: JobCost,
+    settings: Sizes,
+    steps: int,
+    slots: int,
+    full_runs: float,
+    seed_deviation: float,
 ) -> Plan:
     shape = _shape(budget, cost, settings, steps, slots)
     nodes = settings.max_nodes or shape.nodes
     careful = settings.careful_seeds or min(nodes, 3 if nodes >= 20 else 2)
     drafts = settings.drafts if settings.drafts is not None else max(2, min(6, ceil(nodes / 6)))
     return Plan(
-        mode="tree", slots=slots, steps=shape.steps, careful_seeds=careful, drafts=drafts, max_depth=shape.depth,
-        max_nodes=nodes, finalists=settings.finalists, confirm_seeds=shape.seeds, job_s=cost.job_s(shape.steps),
-        confirm_reserve_s=shape.reserve_s, full_runs=full_runs,
-        provable_gain=provable_gain(shape.seeds, seed_deviation), cost=cost,
+        mode="tree",
+        slots=slots,
+        steps=shape.steps,
+        careful_seeds=careful,
+        drafts=drafts,
+        max_depth=shape.depth,
+        max_nodes=nodes,
+        finalists=settings.finalists,
+        confirm_seeds=shape.seeds,
+        job_s=cost.job_s(shape.steps),
+        confirm_reserve_s=shape.reserve_s,
+        full_runs=full_runs,
+        provable_gain=provable_gain(shape.seeds, seed_deviation),
+        cost=cost,
     )
 
 
 def _shape(budget: BudgetSpec, cost: JobCost, settings: Sizes, steps: int, slots: int) -> _Shape:
-    """The first shape that leaves room, from the longest and deepest down; else the roomiest one that can be paid."""
+    """The first shape that leaves room, from the longest and deepest down; else the roomiest one."""
     shapes = list(_shapes(budget, cost, settings, steps, slots))
     for shape in shapes:
         if shape.fits:
@@ -136,8 +160,9 @@ def _shape(budget: BudgetSpec, cost: JobCost, settings: Sizes, steps: int, slots
     needed = best.reserve_s + wanted * node_device_s(cost, best.steps) + 2 * cost.eval_s
     if needed > budget.device_s:
         raise ConfigError(
-            f"budget {budget.text} grants {budget.device_s:.0f} device-seconds; a search with confirmation of {best.steps} "
-            f"steps a node needs at least {needed:.0f}: give more time, fewer search.steps, or search.mode=careful"
+            f"budget {budget.text} grants {budget.device_s:.0f} device-seconds; a search with confirmation "
+            f"of {best.steps} steps a node needs at least {needed:.0f}: give more time, fewer search.steps, "
+            "or search.mode=careful"
         )
     return best
 
@@ -162,7 +187,8 @@ def _shape_of(
     by_wall = slots * wall / node_wall_s(cost, steps, slots)
     nodes = max(1, int(min(by_wall, _full_runs(budget, cost, steps, reserve_s))))
     fits = (
-        reserve_s <= _MAX_RESERVE_DEVICE * budget.device_s and reserve_wall <= _MAX_RESERVE_WALL * budget.seconds
+        reserve_s <= _MAX_RESERVE_DEVICE * budget.device_s
+        and reserve_wall <= _MAX_RESERVE_WALL * budget.seconds
         and nodes >= min(MIN_TREE_NODES, settings.max_nodes or MIN_TREE_NODES)
         and depth >= min(MIN_TREE_DEPTH, settings.max_depth)
     )
@@ -170,7 +196,13 @@ def _shape_of(
 
 
 def _without_search(
-    budget: BudgetSpec, cost: JobCost, settings: Sizes, mode: str, steps: int, slots: int, full_runs: float,
+    budget: BudgetSpec,
+    cost: JobCost,
+    settings: Sizes,
+    mode: str,
+    steps: int,
+    slots: int,
+    full_runs: float,
     seed_deviation: float,
 ) -> Plan:
     """Seeds of the careful recipe, as long as the budget allows."""
@@ -179,14 +211,25 @@ def _without_search(
     if affordable < 2 or (settings.steps and affordable < settings.steps):
         raise ConfigError(
             f"budget {budget.text} grants {budget.device_s:.0f} device-seconds; {seeds} careful run(s) of "
-            f"{settings.steps or 2} steps need more: a job takes {cost.startup_s:.0f} s to start, {cost.step_s:.2f} s a step, "
-            f"{cost.eval_s:.0f} s an evaluation"
+            f"{settings.steps or 2} steps need more: a job takes {cost.startup_s:.0f} s to start, "
+            f"{cost.step_s:.2f} s a step, {cost.eval_s:.0f} s an evaluation"
         )
     steps = settings.steps or min(affordable, _LONGEST_CAREFUL * steps)
     return Plan(
-        mode=mode, slots=slots, steps=steps, careful_seeds=seeds, drafts=0, max_depth=1, max_nodes=seeds, finalists=0,
-        confirm_seeds=0, job_s=cost.job_s(steps), confirm_reserve_s=(seeds + 1) * cost.eval_s, full_runs=full_runs,
-        provable_gain=provable_gain(seeds, seed_deviation, arms=1), cost=cost,
+        mode=mode,
+        slots=slots,
+        steps=steps,
+        careful_seeds=seeds,
+        drafts=0,
+        max_depth=1,
+        max_nodes=seeds,
+        finalists=0,
+        confirm_seeds=0,
+        job_s=cost.job_s(steps),
+        confirm_reserve_s=(seeds + 1) * cost.eval_s,
+        full_runs=full_runs,
+        provable_gain=provable_gain(seeds, seed_deviation, arms=1),
+        cost=cost,
     )
 
 
@@ -194,20 +237,8 @@ def _longest(budget: BudgetSpec, cost: JobCost, seeds: int, slots: int) -> int:
     """The most steps that so many careful runs can have, each scored on dev and test."""
     waves = ceil(seeds / slots)
     test_s = (seeds + 1) * cost.eval_s
-    wall = (budget.seconds * (1 - SLACK) - test_s - 2 * cost.eval_s) / waves - node_wall_s(cost, 0, min(slots, seeds))
+    wall = (budget.seconds * (1 - SLACK) - test_s - 2 * cost.eval_s) / waves - node_wall_s(
+        cost, 0, min(slots, seeds)
+    )
     device = (budget.device_s - test_s - 2 * cost.eval_s) / seeds - node_device_s(cost, 0)
     return int(min(wall, device) / cost.step_s)
-
-
-def provable_gain(seeds: int, deviation: float, *, arms: int = 2) -> float:
-    """The smallest true gain that a two-sided t-test at 5 % on seed means finds with 80 % power.
-
-    Two arms of `seeds` runs each, or (`arms=1`) one arm against a figure without noise. 1.0, that is nothing, for one seed.
-    """
-    from scipy import stats
-
-    freedom = arms * (seeds - 1)
-    if freedom < 1:
-        return NOTHING_PROVABLE
-    quantiles = stats.t.ppf(0.975, freedom) + stats.t.ppf(0.8, freedom)
-    return float(min(NOTHING_PROVABLE, quantiles * deviation * sqrt(arms / seeds)))

@@ -2,15 +2,16 @@
 
     score(v) = Q(v) + c(progress) P(v) sqrt(1 + N) / (1 + n(v))
 
-n(v) is the number of v's children and N the number of all nodes of the search. Q(v) is the mean over v and its children of their
-values, where a child that is still active counts 0 (virtual loss: parallel workers spread out) and one that was lost counts 0. A
-node's value is the rank of its dev score among all candidates, mapped to [0, 1] and shrunk towards 1/2 by the share of
-the scores' variance that seeds and items alone explain: ranks of a tree that differs by noise only say nothing, and exploration
-decides. Children are admitted by progressive widening, at most ceil(sqrt(nodes below v)) of them.
+n(v) is the number of v's children and N the number of all nodes of the search. Q(v) is the mean over v and
+its children of their values, where a child that is still active counts 0 (virtual loss: parallel workers
+spread out) and one that was lost counts 0. A node's value is the rank of its dev score among all candidates,
+mapped to [0, 1] and shrunk towards 1/2 by the share of the scores' variance that seeds and items alone
+explain: ranks of a tree that differs by noise only say nothing, and exploration decides. Children are
+admitted by progressive widening, at most ceil(sqrt(nodes below v)) of them.
 
-Selection in the manner of Silver et al., Mastering the game of Go without human knowledge (2017), and Couetoux et al., Continuous
-upper confidence trees (2011), over the whole frontier instead of along one descent: every node of the tree is a full attempt
-that can be branched from at any time.
+Selection in the manner of Silver et al., Mastering the game of Go without human knowledge (2017), and
+Couetoux et al., Continuous upper confidence trees (2011), over the whole frontier instead of along one
+descent: every node of the tree is a full attempt that can be branched from at any time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def uniform(node: Node) -> float:
 class Puct:
     """The policy; a pure function of tree and context.
 
-    `explore_early` and `explore_late` are c at progress 0 and 1; past `no_drafts_after` the base is not branched from any more.
+    `explore_early` and `explore_late` are c at progress 0 and 1; past `no_drafts_after` the base is not
+    branched from any more.
     """
 
     name: ClassVar[str] = "puct"
@@ -50,7 +52,7 @@ class Puct:
     prior: Callable[[Node], float] = uniform
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
-        """A pruned node whose finding waits for an answer; else a draft while some are wanted; else the node of highest score.
+        """A pruned node whose finding waits for an answer; else a draft if wanted; else the highest score.
 
         None only while nodes run whose end can change the choice.
         """
@@ -84,11 +86,13 @@ class Puct:
 
 
 def shrunk_values(tree: Tree) -> dict[str, float]:
-    """Value in [0, 1] of the base and every candidate: rank of the dev score, shrunk towards 1/2 by the share of noise.
+    """Value in [0, 1] of the base and every candidate: the dev score's rank, shrunk by the share of noise.
 
     Equal scores have equal values; a better score never has a lower value.
     """
-    known = {node.id: score for node in (base(tree), *tree.candidates) if (score := node.score("dev")) is not None}
+    known = {
+        node.id: score for node in (base(tree), *tree.candidates) if (score := node.score("dev")) is not None
+    }
     if len(known) < 2:
         return dict.fromkeys(known, 0.5)
     scores = list(known.values())
@@ -101,7 +105,8 @@ def shrunk_values(tree: Tree) -> dict[str, float]:
 def seed_variance(tree: Tree) -> float:
     """Variance of a dev score over seeds: what the careful seeds show, never below SEED_DEVIATION squared."""
     careful = [
-        score for node in tree.candidates
+        score
+        for node in tree.candidates
         if node.proposal.purpose is Purpose.CAREFUL and (score := node.score("dev")) is not None
     ]
     return max(SEED_DEVIATION**2, variance(careful) if len(careful) > 1 else 0.0)
@@ -120,11 +125,15 @@ def _searched(tree: Tree) -> tuple[Node, ...]:
 
 
 def _tried(tree: Tree, node: Node) -> list[Node]:
-    return [child for child in tree.children(node.id) if child.proposal.purpose in (Purpose.SEARCH, Purpose.CAREFUL)]
+    return [
+        child
+        for child in tree.children(node.id)
+        if child.proposal.purpose in (Purpose.SEARCH, Purpose.CAREFUL)
+    ]
 
 
 def _below(tree: Tree) -> dict[str, int]:
-    """Size of every node's subtree, itself included; children come after their parents in the tree's order."""
+    """Size of every node's subtree, itself included; children come after their parents in a tree."""
     sizes = {node.id: 1 for node in tree.nodes}
     for node in reversed(tree.nodes):
         if node.parent is not None:

@@ -10,7 +10,9 @@ from autotrainer.search.base import SearchPolicy
 from autotrainer.search.best_first import BestFirst
 from autotrainer.search.puct import Puct
 
-POLICIES: Mapping[str, Callable[[], SearchPolicy]] = MappingProxyType({Puct.name: Puct, BestFirst.name: BestFirst})
+POLICIES: Mapping[str, Callable[[], SearchPolicy]] = MappingProxyType(
+    {Puct.name: Puct, BestFirst.name: BestFirst}
+)
 
 
 def policy(name: str) -> SearchPolicy:

@@ -3,7 +3,8 @@
     careful -> search -> confirm -> test -> done          (mode tree)
     careful -> test -> done                               (modes watch and careful)
 
-A node is only proposed where device-seconds and time are left for it and, in a search, for the confirmation after it.
+A node is only proposed where device-seconds and time are left for it and, in a search, for the confirmation
+after it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from autotrainer.tree.tree import Tree
 
 MIN_CONFIRM_SEEDS = 2
 OVERTIME = 2
-"""Without a limit of the user's, a search whose nodes were cheaper than planned may run so many times the planned nodes."""
+"""Without a limit of the user's, a search that is cheaper than planned may run so many times its nodes."""
 
 
 class Limits(Protocol):
@@ -39,7 +40,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Ask for one more node: a careful seed, or whatever policy and planner choose (`parent` None: the policy's choice)."""
+    """Ask for one more node: a careful seed, or what policy and planner choose (`parent` None)."""
 
     purpose: Purpose
     parent: str | None = None
@@ -52,7 +53,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Go to the next phase. `confirm_seeds`: seeds an arm of a confirmation that starts, as many as can still be paid."""
+    """Go to the next phase; `confirm_seeds` is the seeds an arm that a confirmation can still pay for."""
 
     phase: str
     reason: str
@@ -84,7 +85,10 @@ def _careful(tree: Tree, ledger: Ledger, plan: Plan, now: float) -> Move:
     searching = plan.mode == "tree"
     lost = next((node for node in seeds if node.state in (NodeState.PRUNED, NodeState.FAILED)), None)
     if searching and lost is not None:
-        return Advance("search", f"careful seed {lost.id} was {lost.state}: more seeds of the same recipe would tell nothing")
+        return Advance(
+            "search",
+            f"careful seed {lost.id} was {lost.state}: more seeds of the same recipe would tell nothing",
+        )
     if len(seeds) < plan.careful_seeds and lost is None:
         if _affords(tree, ledger, plan, now, reserve_s=_test_s(plan), reserve_wall=_test_s(plan)):
             return Propose(Purpose.CAREFUL)
@@ -99,7 +103,9 @@ def _careful(tree: Tree, ledger: Ledger, plan: Plan, now: float) -> Move:
 def _search(tree: Tree, ledger: Ledger, plan: Plan, settings: Limits, now: float) -> Move:
     spent = len(tree.with_purpose(Purpose.CAREFUL, Purpose.SEARCH))
     limit = settings.max_nodes or OVERTIME * plan.max_nodes
-    wall = confirm_wall_s(plan.cost, plan.max_depth * plan.steps, plan.finalists + 1, plan.confirm_seeds, plan.slots)
+    wall = confirm_wall_s(
+        plan.cost, plan.max_depth * plan.steps, plan.finalists + 1, plan.confirm_seeds, plan.slots
+    )
     if spent >= limit:
         reason = f"{spent} of {limit} nodes are spent"
     elif _affords(tree, ledger, plan, now, reserve_s=plan.confirm_reserve_s, reserve_wall=wall):
@@ -115,7 +121,8 @@ def _to_confirmation(tree: Tree, ledger: Ledger, plan: Plan, now: float, reason:
         level = bar(tree)
         known = f"{level:.3f}" if level is not None else "unknown"
         return Advance(
-            "test", f"{reason}; search did not pay: no search node is above the careful recipe's dev score ({known})"
+            "test",
+            f"{reason}; search did not pay: no search node is above the careful recipe's dev score ({known})",
         )
     seeds = _seeds_that_fit(tree, ledger, plan, found, now)
     names = " and ".join(node.id for node in found)
@@ -124,8 +131,10 @@ def _to_confirmation(tree: Tree, ledger: Ledger, plan: Plan, now: float, reason:
     kept = seeds or MIN_CONFIRM_SEEDS
     doubt = "" if seeds else ", and even those may not end before the deadline"
     return Advance(
-        "confirm", f"{reason}; {names} on {kept} fresh seeds instead of {plan.confirm_seeds}: the reserve for the "
-        f"confirmation was eaten into{doubt}", kept,
+        "confirm",
+        f"{reason}; {names} on {kept} fresh seeds instead of {plan.confirm_seeds}: the reserve for the "
+        f"confirmation was eaten into{doubt}",
+        kept,
     )
 
 
@@ -142,7 +151,7 @@ def _confirm(tree: Tree) -> Move:
 def _affords(
     tree: Tree, ledger: Ledger, plan: Plan, now: float, *, reserve_s: float, reserve_wall: float
 ) -> bool:
-    """Whether one more node fits before the deadline beside what is reserved; evaluations under way are not in the ledger yet."""
+    """Whether one more node fits beside the reserve; the ledger does not know evaluations under way."""
     pending = len(tree.active) * plan.cost.eval_s
     device = ledger.remaining - pending - reserve_s >= node_device_s(plan.cost, plan.steps)
     wall = node_wall_s(plan.cost, plan.steps, plan.slots) + reserve_wall
@@ -161,7 +170,7 @@ def _test_s(plan: Plan) -> float:
 
 
 def _seeds_that_fit(tree: Tree, ledger: Ledger, plan: Plan, found: tuple[Node, ...], now: float) -> int:
-    """The most seeds an arm, up to the plan's, that device-seconds and time allow; 0 where not even two do."""
+    """The most seeds an arm, up to the plan's, that budget and time allow; 0 where not even two do."""
     steps, arms = longest_path(tree, found), len(found) + 1
     for seeds in range(plan.confirm_seeds, MIN_CONFIRM_SEEDS - 1, -1):
         device = confirm_device_s(plan.cost, steps, arms, seeds)
@@ -173,13 +182,16 @@ def _seeds_that_fit(tree: Tree, ledger: Ledger, plan: Plan, found: tuple[Node, .
 
 def careful_mean(tree: Tree) -> float | None:
     """Mean dev score of the completed careful seeds; None where none completed."""
-    scores = [score for node in tree.candidates if node.proposal.purpose is Purpose.CAREFUL
-              and (score := node.score("dev")) is not None]
+    scores = [
+        score
+        for node in tree.candidates
+        if node.proposal.purpose is Purpose.CAREFUL and (score := node.score("dev")) is not None
+    ]
     return fmean(scores) if scores else None
 
 
 def bar(tree: Tree) -> float | None:
-    """What a finalist has to be above: the careful mean and the base model's dev score, as far as they are known."""
+    """What a finalist has to be above: the careful mean and the base's dev score, as far as known."""
     known = [score for score in (careful_mean(tree), base(tree).score("dev")) if score is not None]
     return max(known, default=None)
 
@@ -188,8 +200,10 @@ def finalists(tree: Tree, plan: Plan) -> tuple[Node, ...]:
     """The search nodes worth a confirmation: the best by dev, above the bar, at most the plan's number."""
     level = bar(tree)
     above = [
-        node for node in tree.candidates
-        if node.proposal.purpose is Purpose.SEARCH and (score := node.score("dev")) is not None
+        node
+        for node in tree.candidates
+        if node.proposal.purpose is Purpose.SEARCH
+        and (score := node.score("dev")) is not None
         and (level is None or score > level)
     ]
     above.sort(key=lambda node: (-(node.score("dev") or 0.0), node.index))
@@ -204,11 +218,11 @@ def longest_path(tree: Tree, nodes: tuple[Node, ...]) -> int:
 def proposals_for_confirmation(
     tree: Tree, plan: Plan, careful: Recipe, seed: int, *, seeds: int | None = None
 ) -> list[Proposal]:
-    """The confirmation: each finalist's whole path from the base on fresh seeds, and as long careful runs on as many.
+    """The confirmation: each finalist's whole path on fresh seeds, and as long careful runs on as many.
 
-    In rounds, one seed of every arm after the other, so that a cut-off confirmation is balanced. Equal trees (confirmation nodes
-    aside) give equal proposals, so a crash between two of them is made good by asking again. Empty while a node of the search runs
-    and where there is no finalist.
+    In rounds, one seed of every arm after the other, so that a cut-off confirmation is balanced. Equal trees
+    (confirmation nodes aside) give equal proposals, so a crash between two of them is made good by asking
+    again. Empty while a node of the search runs and where there is no finalist.
     """
     running = [node for node in tree.active if node.proposal.purpose in (Purpose.SEARCH, Purpose.CAREFUL)]
     found = finalists(tree, plan)
@@ -238,16 +252,24 @@ def _fresh(rng: Random, used: set[int]) -> int:
 def _confirmation(tree: Tree, finalist: Node, seed: int) -> Proposal:
     skills = [skill for node in tree.lineage(finalist.id) for skill in node.proposal.skills]
     return Proposal(
-        edge=Edge.REPLICATE, purpose=Purpose.CONFIRM, parents=(base(tree).id, finalist.id), start=Start(),
-        recipe=tree.path_recipe(finalist.id, seed), skills=tuple(dict.fromkeys(skills)), planner="schedule",
-        patch=finalist.proposal.patch,
+        edge=Edge.REPLICATE,
+        purpose=Purpose.CONFIRM,
+        parents=(base(tree).id, finalist.id),
+        start=Start(),
+        recipe=tree.path_recipe(finalist.id, seed),
+        skills=tuple(dict.fromkeys(skills)),
+        planner="schedule",
         hypothesis=f"the whole path of {finalist.id} from the base model does as well on a fresh seed",
     )
 
 
 def _control(tree: Tree, recipe: Recipe) -> Proposal:
     return Proposal(
-        edge=Edge.DRAFT, purpose=Purpose.CONTROL, parents=(base(tree).id,), start=Start(), recipe=recipe,
+        edge=Edge.DRAFT,
+        purpose=Purpose.CONTROL,
+        parents=(base(tree).id,),
+        start=Start(),
+        recipe=recipe,
         planner="schedule",
-        hypothesis=f"the careful recipe for {recipe.steps} steps, as long as the longest finalist's path, on a fresh seed",
+        hypothesis=f"the careful recipe on a fresh seed, as long as a finalist: {recipe.steps} steps",
     )

@@ -131,7 +131,9 @@ class StudyConfig(BaseModel):
 def known_keys() -> tuple[str, ...]:
     """Every key that `--set` and study.toml know, with its section."""
     sections: dict[str, type[BaseModel]] = {
-        "search": SearchSettings, "budget": BudgetSettings, "evaluation": EvalSettings
+        "search": SearchSettings,
+        "budget": BudgetSettings,
+        "evaluation": EvalSettings,
     }
     keys = [f"recipe.{name}" for name in ("algorithm", *KNOBS)]
     return tuple(keys + [f"{name}.{key}" for name, model in sections.items() for key in model.model_fields])

@@ -21,7 +21,9 @@ def facts(runtime: Runtime, node: Node) -> dict[str, Any]:
     stage = node.proposal.recipe.stages[-1]
     base = runtime.tree.nodes[0].score("dev")
     return {
-        **stage.knobs, "steps": node.proposal.recipe.steps, "fork": node.proposal.start.mode != "base",
+        **stage.knobs,
+        "steps": node.proposal.recipe.steps,
+        "fork": node.proposal.start.mode != "base",
         "base_accuracy": base,
     }
 

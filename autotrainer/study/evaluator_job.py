@@ -54,14 +54,28 @@ def _start(runtime: Runtime, number: int) -> None:
     paths.evals.mkdir(parents=True, exist_ok=True)
     own = resources(runtime)
     spec = {
-        "schema_version": 1, "job_id": job_id, "study_dir": str(paths.root), "requests_dir": str(paths.eval_requests),
-        "evals_dir": str(paths.evals), "vault_dir": str(paths.vault), "task": runtime.config.task,
-        "control_lock": str(paths.control_lock), "idle_exit_s": 120.0, "device": own.device, "threads": own.threads,
+        "schema_version": 1,
+        "job_id": job_id,
+        "study_dir": str(paths.root),
+        "requests_dir": str(paths.eval_requests),
+        "evals_dir": str(paths.evals),
+        "vault_dir": str(paths.vault),
+        "task": runtime.config.task,
+        "control_lock": str(paths.control_lock),
+        "idle_exit_s": 120.0,
+        "device": own.device,
+        "threads": own.threads,
         "output": str(paths.job(job_id)),
     }
     launch(
-        runtime, job_id, "harness.evaluate", "serve.json", workspace=paths.pristine, wall_s=30 * _DAY_S,
-        writable=[paths.evals, paths.eval_requests], spec=spec,
+        runtime,
+        job_id,
+        "harness.evaluate",
+        "serve.json",
+        workspace=paths.pristine,
+        wall_s=30 * _DAY_S,
+        writable=[paths.evals, paths.eval_requests],
+        spec=spec,
     )
 
 

@@ -12,15 +12,15 @@ from autotrainer.study.steps import request_scores
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.score import Score
-from autotrainer.tree.tree import Tree
 from autotrainer.tree.state import NodeState, Validity, Verdict
+from autotrainer.tree.tree import Tree
 
 
 def finish_test(runtime: Runtime) -> None:
     """In phase test: score base, controls and the winner's seeds on test, then judge and finish; idempotent."""
     if runtime.view().phase != "test" or runtime.tree.active:
         return
-    nodes = [node for node in _to_test(runtime) if node.state is NodeState.COMPLETED]
+    nodes = _to_test(runtime)
     if not all([request_scores(runtime, node, ("test",)) for node in nodes]):
         return
     judged = runtime.tree.with_scores({node.id: _with_items(runtime, node) for node in nodes})
@@ -40,18 +40,27 @@ def _with_items(runtime: Runtime, node: Node) -> dict[str, Score]:
 
 
 def _to_test(runtime: Runtime) -> list[Node]:
-    """What is worth scoring on test: the base, the control seeds, the confirmation seeds (careful seeds where none ran)."""
-    confirmed = [*runtime.tree.with_purpose(Purpose.CONTROL), *runtime.tree.with_purpose(Purpose.CONFIRM)]
-    return [runtime.tree.nodes[0], *(confirmed or runtime.tree.with_purpose(Purpose.CAREFUL))]
+    """What is worth scoring on test: the base, the confirmation and control seeds (careful seeds where no control ended)."""
+    controls = _completed(runtime, Purpose.CONTROL) or _completed(runtime, Purpose.CAREFUL)
+    return [*_completed(runtime, Purpose.BASE), *controls, *_completed(runtime, Purpose.CONFIRM)]
+
+
+def _completed(runtime: Runtime, purpose: Purpose) -> list[Node]:
+    return [node for node in runtime.tree.with_purpose(purpose) if node.state is NodeState.COMPLETED]
 
 
 def _record_verdicts(runtime: Runtime, judgement: Judgement) -> None:
     for node_id, reason in judgement.rejected.items():
         if runtime.tree[node_id].verdict is Verdict.NONE:
-            runtime.record("node_verdict", node=node_id, verdict=str(Verdict.REJECTED), reason=reason, figures={})
+            runtime.record(
+                "node_verdict", node=node_id, verdict=str(Verdict.REJECTED), reason=reason, figures={}
+            )
     if judgement.promote is not None and runtime.tree[judgement.promote].verdict is Verdict.NONE:
         runtime.record(
-            "node_verdict", node=judgement.promote, verdict=str(Verdict.PROMOTED), reason=judgement.reasons[0],
+            "node_verdict",
+            node=judgement.promote,
+            verdict=str(Verdict.PROMOTED),
+            reason=judgement.reasons[0],
             figures=judgement.figures,
         )
 
@@ -60,11 +69,16 @@ def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
     """The study's final figures, on test where it was scored."""
     base = tree.nodes[0].scores.get("test")
     careful = _scores(tree, Purpose.CONTROL) or _scores(tree, Purpose.CAREFUL)
-    winner = _scores(tree, Purpose.CONFIRM) if judgement.arm == "search" else careful
+    winner = _scores(tree, Purpose.CONFIRM, judgement.finalist) if judgement.arm == "search" else careful
     summary: dict[str, Any] = {
-        "arm": judgement.arm, "winner": judgement.promote, "finalist": judgement.finalist,
-        "reasons": list(judgement.reasons), "base_test": _mean([base] if base else []), "careful_test": _mean(careful),
-        "winner_test": _mean(winner), **judgement.figures,
+        "arm": judgement.arm,
+        "winner": judgement.promote,
+        "finalist": judgement.finalist,
+        "reasons": list(judgement.reasons),
+        "base_test": _mean([base] if base else []),
+        "careful_test": _mean(careful),
+        "winner_test": _mean(winner),
+        **judgement.figures,
     }
     if base is not None and winner:
         gain = paired_difference_of_seeds(winner, [base])
@@ -72,10 +86,14 @@ def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
     return summary
 
 
-def _scores(tree: Tree, purpose: Purpose) -> list[Score]:
+def _scores(tree: Tree, purpose: Purpose, finalist: str | None = None) -> list[Score]:
+    """The test scores of valid nodes run for a purpose; of one finalist's, where it is given."""
     return [
-        node.scores["test"] for node in tree.with_purpose(purpose)
-        if "test" in node.scores and node.validity is Validity.VALID
+        node.scores["test"]
+        for node in tree.with_purpose(purpose)
+        if "test" in node.scores
+        and node.validity is Validity.VALID
+        and (finalist is None or finalist in node.proposal.parents)
     ]
 
 

@@ -39,36 +39,61 @@ def training_job(runtime: Runtime, node: Node, attempt: int) -> JobSpec:
     """job.json of a node's attempt."""
     job_id = f"{node.id}.{attempt}"
     return job_spec(
-        runtime, job_id=job_id, node=node.id, attempt=attempt, recipe=node.proposal.recipe,
-        start=start_spec(runtime, node), workspace=runtime.paths.workspace(node.id),
+        runtime,
+        job_id=job_id,
+        node=node.id,
+        attempt=attempt,
+        recipe=node.proposal.recipe,
+        start=start_spec(runtime, node),
+        workspace=runtime.paths.workspace(node.id),
         wall_s=wall_limit(runtime, node.proposal.recipe.steps),
     )
 
 
 def job_spec(
-    runtime: Runtime, *, job_id: str, node: str, attempt: int, recipe: Recipe, start: StartSpec, workspace: Path,
+    runtime: Runtime,
+    *,
+    job_id: str,
+    node: str,
+    attempt: int,
+    recipe: Recipe,
+    start: StartSpec,
+    workspace: Path,
     wall_s: float,
 ) -> JobSpec:
     """job.json for a recipe; the probe is scored ten times a job, a checkpoint left three times."""
     paths, own = runtime.paths, resources(runtime)
-    length = max(int(stage.knobs.get("max_completion_length", runtime.max_completion_length)) for stage in recipe.stages)
+    length = max(
+        int(stage.knobs.get("max_completion_length", runtime.max_completion_length))
+        for stage in recipe.stages
+    )
     every = max(1, min(stage.steps for stage in recipe.stages))
     return JobSpec(
-        job_id=job_id, study=runtime.config.id, node=node, attempt=attempt, seed=recipe.seed,
+        job_id=job_id,
+        study=runtime.config.id,
+        node=node,
+        attempt=attempt,
+        seed=recipe.seed,
         model=ModelSpec(
-            name=runtime.config.model, path=runtime.model_path,
+            name=runtime.config.model,
+            path=runtime.model_path,
             dtype="float32" if runtime.budget.is_cpu else "bfloat16",
         ),
-        task=runtime.config.task, start=start, stages=job_stages(recipe, own.device),
+        task=runtime.config.task,
+        start=start,
+        stages=job_stages(recipe, own.device),
         data={
-            "train": str(paths.data / "train.jsonl"), "probe": str(paths.data / "probe.jsonl"),
+            "train": str(paths.data / "train.jsonl"),
+            "probe": str(paths.data / "probe.jsonl"),
             "manifest": str(paths.manifest),
         },
         probe={"every": max(2, every // 6), "n": 128, "max_completion_length": length},
-        checkpoints={"every": max(2, every // 3)}, rollouts={"every": 1, "max_rows": 64},
+        checkpoints={"every": max(2, every // 3)},
+        rollouts={"every": 1, "max_rows": 64},
         limits={"wall_s": wall_s, "phase_s": PHASE_LIMITS_S},
         resources={"device": own.device, "devices": list(own.devices), "threads": own.threads},
-        output=str(paths.job(job_id)), frozen=frozen_digests(workspace),
+        output=str(paths.job(job_id)),
+        frozen=frozen_digests(workspace),
     )
 
 
@@ -80,8 +105,16 @@ def wall_limit(runtime: Runtime, steps: int) -> float:
 
 
 def launch(
-    runtime: Runtime, job_id: str, module: str, spec_file: str, *, workspace: Path, wall_s: float,
-    hide: Sequence[Path] = (), writable: Sequence[Path] = (), spec: Mapping[str, Any] | None = None,
+    runtime: Runtime,
+    job_id: str,
+    module: str,
+    spec_file: str,
+    *,
+    workspace: Path,
+    wall_s: float,
+    hide: Sequence[Path] = (),
+    writable: Sequence[Path] = (),
+    spec: Mapping[str, Any] | None = None,
     network: bool | None = None,
 ) -> None:
     """Write the spec and launch.json of a job and submit it; a job that was submitted before is only attached to."""
@@ -95,10 +128,15 @@ def launch(
     scratch = directory / "tmp"
     scratch.mkdir(exist_ok=True)
     LaunchSpec(
-        job_id=job_id, argv=[runtime.python, "-m", module, str(directory / spec_file)], cwd=str(workspace),
-        env={**job_environment(own, workspace), "TMPDIR": str(scratch)}, wall_s=wall_s,
-        heartbeat_stale_s=runtime.config.budget.heartbeat_stale_s, phase_s=PHASE_LIMITS_S,
-        hide=[str(path) for path in hide], writable=[str(directory), *(str(path) for path in writable)],
+        job_id=job_id,
+        argv=[runtime.python, "-m", module, str(directory / spec_file)],
+        cwd=str(workspace),
+        env={**job_environment(own, workspace), "TMPDIR": str(scratch)},
+        wall_s=wall_s,
+        heartbeat_stale_s=runtime.config.budget.heartbeat_stale_s,
+        phase_s=PHASE_LIMITS_S,
+        hide=[str(path) for path in hide],
+        writable=[str(directory), *(str(path) for path in writable)],
         network=needs_network(runtime) if network is None else network,
     ).write(directory / "launch.json")
     runtime.executor.submit(job_id, directory, own)

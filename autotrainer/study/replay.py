@@ -14,8 +14,16 @@ from autotrainer.executors.local import LocalExecutor
 from autotrainer.study.view import StudyView
 from autotrainer.workspace.versions import checkout
 
-_CLOCKED = ("time", "wall_s", "step_time", "time/", "memory/", "train_runtime", "train_samples_per_second",
-            "train_steps_per_second")
+_CLOCKED = (
+    "time",
+    "wall_s",
+    "step_time",
+    "time/",
+    "memory/",
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+)
 """Keys that depend on the clock or the machine, not on the recipe."""
 
 
@@ -30,7 +38,9 @@ def run_node(root: Path, node: str, output: Path) -> dict[str, Any]:
     """
     view = StudyView.read(root)
     if node not in view.tree:
-        raise ConfigError(f"study {view.config.id} has no node {node!r}: it has {', '.join(n.id for n in view.tree.nodes)}")
+        raise ConfigError(
+            f"study {view.config.id} has no node {node!r}: it has {', '.join(n.id for n in view.tree.nodes)}"
+        )
     recorded = view.tree[node]
     if recorded.attempt == 0:
         raise ConfigError(f"node {node} never ran: it is {recorded.state} ({recorded.proposal.edge})")
@@ -41,8 +51,14 @@ def run_node(root: Path, node: str, output: Path) -> dict[str, Any]:
     checkout(view.paths.harness_git, recorded.harness, workspace)
     result = _run(view, recorded.job_id, output, workspace)
     before, after = view.metrics(node), Metrics.read(output / "run" / "metrics.jsonl")
-    return {"schema_version": 1, "node": node, "output": str(output), "status": result.status, "reason": result.reason,
-            **compare(before, after)}
+    return {
+        "schema_version": 1,
+        "node": node,
+        "output": str(output),
+        "status": result.status,
+        "reason": result.reason,
+        **compare(before, after),
+    }
 
 
 def _run(view: StudyView, job_id: str, output: Path, workspace: Path) -> JobResult:
@@ -82,6 +98,10 @@ def compare(before: Metrics, after: Metrics) -> dict[str, Any]:
             if difference > largest or difference != difference:
                 largest, where = difference, f"{key} at step {row['step']}"
     return {
-        "steps_recorded": before.last_step, "steps_repeated": after.last_step, "steps_compared": compared,
-        "largest_difference": largest, "where": where, "equal": compared > 0 and largest == 0.0,
+        "steps_recorded": before.last_step,
+        "steps_repeated": after.last_step,
+        "steps_compared": compared,
+        "largest_difference": largest,
+        "where": where,
+        "equal": compared > 0 and largest == 0.0,
     }

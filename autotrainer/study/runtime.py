@@ -89,7 +89,12 @@ class Runtime:
 
         overrides = {key: value for key, value in self.config.recipe.items() if key != "algorithm"}
         return careful_recipe(
-            self.config.model, self.config.task, self.config.seed, steps, self.max_completion_length, overrides
+            self.config.model,
+            self.config.task,
+            self.config.seed,
+            steps,
+            self.max_completion_length,
+            overrides,
         )
 
     @property
@@ -100,8 +105,12 @@ class Runtime:
     def planning_context(self) -> PlanningContext:
         """What the planner may look at, now."""
         return PlanningContext(
-            tree=self.tree, careful=self.careful, steps=self.plan.steps, library=self.library,
-            rng=planning_rng(self.config.seed, len(self.tree)), metrics=self.metrics,
+            tree=self.tree,
+            careful=self.careful,
+            steps=self.plan.steps,
+            library=self.library,
+            rng=planning_rng(self.config.seed, len(self.tree)),
+            metrics=self.metrics,
             settings=self.config.search.model_dump(),
         )
 

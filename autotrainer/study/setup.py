@@ -39,7 +39,10 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
         cost = _measure(runtime, progress)
         plan = make_plan(runtime.budget, cost, runtime.config.search, model_name=runtime.config.model)
         runtime.record(
-            "study_prepared", manifest=manifest.model_dump(), model_path=runtime.model_path, plan=plan.to_json()
+            "study_prepared",
+            manifest=manifest.model_dump(),
+            model_path=runtime.model_path,
+            plan=plan.to_json(),
         )
     evaluator_job.ensure_running(runtime)
     budget = runtime.budget
@@ -81,13 +84,25 @@ def _launch_prepare(runtime: Runtime, job_id: str) -> None:
     paths.vault.chmod(0o700)
     facts = task_facts(runtime.config.task)
     spec: dict[str, Any] = {
-        "schema_version": 1, "task": runtime.config.task, "seed": runtime.config.seed, "sizes": facts["sizes"],
-        "model": {"path": runtime.model_path}, "data_dir": str(paths.data), "vault_dir": str(paths.vault),
-        "max_completion_length": facts["max_completion_length"], "output": str(paths.job(job_id)),
+        "schema_version": 1,
+        "task": runtime.config.task,
+        "seed": runtime.config.seed,
+        "sizes": facts["sizes"],
+        "model": {"path": runtime.model_path},
+        "data_dir": str(paths.data),
+        "vault_dir": str(paths.vault),
+        "max_completion_length": facts["max_completion_length"],
+        "output": str(paths.job(job_id)),
     }
     launch(
-        runtime, job_id, "harness.prepare", "prepare.json", workspace=paths.pristine, wall_s=_SETUP_LIMIT_S,
-        writable=[paths.data, paths.vault], spec=spec,
+        runtime,
+        job_id,
+        "harness.prepare",
+        "prepare.json",
+        workspace=paths.pristine,
+        wall_s=_SETUP_LIMIT_S,
+        writable=[paths.data, paths.vault],
+        spec=spec,
     )
 
 
@@ -122,15 +137,25 @@ def _check_audit(manifest: Manifest) -> None:
 
 def _launch_smoke(runtime: Runtime, job_id: str) -> None:
     spec = job_spec(
-        runtime, job_id=job_id, node="smoke", attempt=int(job_id.rpartition(".")[2]),
-        recipe=runtime.careful_recipe(SMOKE_STEPS), start=StartSpec(), workspace=runtime.paths.pristine,
+        runtime,
+        job_id=job_id,
+        node="smoke",
+        attempt=int(job_id.rpartition(".")[2]),
+        recipe=runtime.careful_recipe(SMOKE_STEPS),
+        start=StartSpec(),
+        workspace=runtime.paths.pristine,
         wall_s=_SETUP_LIMIT_S,
     )
     directory = runtime.paths.job(job_id)
     directory.mkdir(parents=True, exist_ok=True)
     spec.write(directory / "job.json")
     launch(
-        runtime, job_id, "harness.run", "job.json", workspace=runtime.paths.pristine, wall_s=_SETUP_LIMIT_S,
+        runtime,
+        job_id,
+        "harness.run",
+        "job.json",
+        workspace=runtime.paths.pristine,
+        wall_s=_SETUP_LIMIT_S,
         hide=[runtime.paths.vault],
     )
 
@@ -152,8 +177,15 @@ def _measure_evaluation(runtime: Runtime) -> float:
     """Seconds of one evaluation on dev, scaled from one on the probe."""
     config = runtime.config.evaluation
     request = runtime.evaluator.request(
-        "smoke", 0, "probe", runtime.model_path, n=0, samples=config.samples, temperature=config.temperature,
-        max_completion_length=runtime.max_completion_length, seed=runtime.config.seed,
+        "smoke",
+        0,
+        "probe",
+        runtime.model_path,
+        n=0,
+        samples=config.samples,
+        temperature=config.temperature,
+        max_completion_length=runtime.max_completion_length,
+        seed=runtime.config.seed,
     )
     deadline = time.monotonic() + _SETUP_LIMIT_S
     while (answer := runtime.evaluator.poll(request)) is None:

@@ -7,7 +7,13 @@ which the next tick goes on: job submission is keyed by the job's id, evaluation
 from __future__ import annotations
 
 from autotrainer.contract.models import JobResult
-from autotrainer.errors import BudgetExceededError, ContractError, EvaluationError, PlannerError, WorkspaceError
+from autotrainer.errors import (
+    BudgetExceededError,
+    ContractError,
+    EvaluationError,
+    PlannerError,
+    WorkspaceError,
+)
 from autotrainer.executors.base import JobState
 from autotrainer.search.base import SearchContext
 from autotrainer.search.schedule import Advance, Propose, next_move, proposals_for_confirmation
@@ -25,8 +31,13 @@ _NO_NEW_WORK = ("done",)
 def base_proposal(runtime: Runtime) -> Proposal:
     """The root: the base model itself."""
     return Proposal(
-        edge=Edge.BASE, purpose=Purpose.BASE, parents=(), start=Start(), recipe=runtime.careful,
-        hypothesis="the base model, before any training", planner="study",
+        edge=Edge.BASE,
+        purpose=Purpose.BASE,
+        parents=(),
+        start=Start(),
+        recipe=runtime.careful,
+        hypothesis="the base model, before any training",
+        planner="study",
     )
 
 
@@ -52,14 +63,19 @@ def _take_in(runtime: Runtime, node: Node) -> None:
         result = JobResult.read(directory / "result.json")
     except FileNotFoundError:
         result = JobResult(
-            job_id=node.job_id, status="crashed", reason="the job and its supervisor vanished", written_by="supervisor"
+            job_id=node.job_id,
+            status="crashed",
+            reason="the job and its supervisor vanished",
+            written_by="supervisor",
         )
     except ContractError as error:
         result = JobResult(job_id=node.job_id, status="failed", reason=f"unreadable result: {error}")
     usage = runtime.job(node.job_id).usage()
     device_s = usage.device_seconds if usage is not None else result.device_seconds
     if node.job_id not in runtime.ledger.settled_jobs:
-        runtime.record("job_settled", job_id=node.job_id, node=node.id, device_s=device_s, status=result.status)
+        runtime.record(
+            "job_settled", job_id=node.job_id, node=node.id, device_s=device_s, status=result.status
+        )
     if node.outcome is None and result.status != "crashed":
         runtime.record("node_trained", node=node.id, outcome=_outcome(runtime, node, result).to_json())
     _check_frozen(runtime, node, result)
@@ -72,9 +88,12 @@ def _outcome(runtime: Runtime, node: Node, result: JobResult) -> Outcome:
     settled = runtime.ledger.settled_jobs
     device_s = sum(cost for job, cost in settled.items() if job.rpartition(".")[0] == node.id)
     return Outcome(
-        status=result.status, reason=result.reason, steps=result.steps,
-        checkpoints=tuple(sorted(checkpoint.step for checkpoint in result.checkpoints)), device_s=device_s,
-        start_report=result.start,
+        status=result.status,
+        reason=result.reason,
+        steps=result.steps,
+        checkpoints=tuple(sorted(checkpoint.step for checkpoint in result.checkpoints)),
+        device_s=device_s,
+        start_report=result.start or {},
     )
 
 
@@ -88,7 +107,9 @@ def _check_frozen(runtime: Runtime, node: Node, result: JobResult) -> None:
     if result.frozen_before != frozen or result.frozen_after != frozen:
         changed = sorted(path for path in frozen if result.frozen_after.get(path) != frozen[path])
         runtime.record(
-            "node_validity", node=node.id, validity=str(Validity.INVALID),
+            "node_validity",
+            node=node.id,
+            validity=str(Validity.INVALID),
             reason=f"frozen files changed during the run: {', '.join(changed) or 'before it'}",
         )
 
@@ -97,7 +118,9 @@ def _next_state(runtime: Runtime, node: Node, result: JobResult) -> tuple[NodeSt
     if result.status == "completed":
         return NodeState.EVALUATING, "trained to its step limit"
     if result.status == "stopped":
-        return (NodeState.PRUNED, node.kill_reason) if node.kill_reason else (NodeState.CANCELLED, result.reason)
+        return (
+            (NodeState.PRUNED, node.kill_reason) if node.kill_reason else (NodeState.CANCELLED, result.reason)
+        )
     if result.status == "failed":
         return NodeState.FAILED, result.reason
     if stopping(runtime):
@@ -119,16 +142,25 @@ def request_scores(runtime: Runtime, node: Node, splits: tuple[str, ...]) -> boo
     missing = [split for split in splits if split not in node.scores]
     for split in missing:
         request = runtime.evaluator.request(
-            node.id, node.last_step, split, model_path(runtime, node),
-            n=runtime.config.evaluation.dev_items if split == "dev" else 0, samples=runtime.config.evaluation.samples,
-            temperature=runtime.config.evaluation.temperature, max_completion_length=runtime.max_completion_length,
+            node.id,
+            node.last_step,
+            split,
+            model_path(runtime, node),
+            n=runtime.config.evaluation.dev_items if split == "dev" else 0,
+            samples=runtime.config.evaluation.samples,
+            temperature=runtime.config.evaluation.temperature,
+            max_completion_length=runtime.max_completion_length,
             seed=runtime.config.seed,
         )
         answer = runtime.evaluator.poll(request)
         if answer is not None:
             score = runtime.evaluator.score(answer)
             runtime.record(
-                "node_scored", node=node.id, step=node.last_step, split=split, score=score.summary(),
+                "node_scored",
+                node=node.id,
+                step=node.last_step,
+                split=split,
+                score=score.summary(),
                 device_s=answer.device_seconds,
             )
     return all(split in runtime.tree[node.id].scores for split in splits)
@@ -148,7 +180,9 @@ def collect_scores(runtime: Runtime) -> None:
             if request_scores(runtime, node, wanted_splits(runtime, node)):
                 runtime.record("node_state", node=node.id, state=str(NodeState.COMPLETED), reason="scored")
         except EvaluationError as error:
-            runtime.record("node_state", node=node.id, state=str(NodeState.FAILED), reason=f"evaluation: {error}")
+            runtime.record(
+                "node_state", node=node.id, state=str(NodeState.FAILED), reason=f"evaluation: {error}"
+            )
 
 
 def free_slots(runtime: Runtime) -> int:
@@ -200,7 +234,9 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
     else:
         progress = len(runtime.tree.with_purpose(Purpose.SEARCH)) / max(1, runtime.plan.max_nodes)
         context = SearchContext(
-            progress=min(1.0, progress), rng=runtime.planning_context().rng, drafts=runtime.plan.drafts,
+            progress=min(1.0, progress),
+            rng=runtime.planning_context().rng,
+            drafts=runtime.plan.drafts,
             max_depth=runtime.plan.max_depth,
         )
         parent = runtime.policy.select(runtime.tree, context)
@@ -223,8 +259,12 @@ def careful_proposal(runtime: Runtime) -> Proposal:
 
     rng = runtime.planning_context().rng
     return Proposal(
-        edge=Edge.DRAFT, purpose=Purpose.CAREFUL, parents=("n000",), start=Start(),
-        recipe=replace(runtime.careful, seed=rng.randrange(2**31)), planner="study",
+        edge=Edge.DRAFT,
+        purpose=Purpose.CAREFUL,
+        parents=("n000",),
+        start=Start(),
+        recipe=replace(runtime.careful, seed=rng.randrange(2**31)),
+        planner="study",
         hypothesis="the careful recipe on one more seed: the baseline that search has to beat",
     )
 
@@ -234,7 +274,10 @@ def propose_confirmation(runtime: Runtime) -> None:
     known = len(runtime.tree.with_purpose(Purpose.CONFIRM, Purpose.CONTROL))
     phase = runtime.view().last("phase")
     proposals = proposals_for_confirmation(
-        runtime.tree, runtime.plan, runtime.careful, runtime.config.seed,
+        runtime.tree,
+        runtime.plan,
+        runtime.careful,
+        runtime.config.seed,
         seeds=phase.data.get("confirm_seeds") if phase is not None else None,
     )
     for proposal in proposals[known:]:
@@ -254,7 +297,9 @@ def launch_queued(runtime: Runtime) -> None:
     running = len(runtime.tree.with_state(NodeState.RUNNING, NodeState.EVALUATING))
     for node in runtime.tree.with_state(NodeState.QUEUED):
         if node.proposal.edge is Edge.BASE:
-            runtime.record("node_state", node=node.id, state=str(NodeState.EVALUATING), reason="nothing to train")
+            runtime.record(
+                "node_state", node=node.id, state=str(NodeState.EVALUATING), reason="nothing to train"
+            )
             running += 1
         elif running < runtime.plan.slots and not stopping(runtime):
             running += _start(runtime, node)
@@ -280,7 +325,9 @@ def _start(runtime: Runtime, node: Node) -> int:
     except BudgetExceededError as error:
         runtime.record("node_state", node=node.id, state=str(NodeState.CANCELLED), reason=str(error))
         return 0
-    runtime.record("job_submitted", node=node.id, attempt=attempt, job_id=f"{node.id}.{attempt}", device_s=device_s)
+    runtime.record(
+        "job_submitted", node=node.id, attempt=attempt, job_id=f"{node.id}.{attempt}", device_s=device_s
+    )
     submit(runtime, node, attempt)
     return 1
 
@@ -292,6 +339,11 @@ def submit(runtime: Runtime, node: Node, attempt: int) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     training_job(runtime, node, attempt).write(directory / "job.json")
     launch(
-        runtime, job_id, "harness.run", "job.json", workspace=runtime.paths.workspace(node.id),
-        wall_s=wall_limit(runtime, node.proposal.recipe.steps), hide=[runtime.paths.vault],
+        runtime,
+        job_id,
+        "harness.run",
+        "job.json",
+        workspace=runtime.paths.workspace(node.id),
+        wall_s=wall_limit(runtime, node.proposal.recipe.steps),
+        hide=[runtime.paths.vault],
     )

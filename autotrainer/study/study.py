@@ -92,10 +92,20 @@ def dry_run(config: StudyConfig) -> dict[str, Any]:
     cost = nominal_cost(config.model, cpu=budget.is_cpu)
     plan = make_plan(budget, cost, config.search, model_name=config.model)
     return {
-        "schema_version": 1, "task": config.task, "model": config.model, "seed": config.seed, "planner": config.planner,
+        "schema_version": 1,
+        "task": config.task,
+        "model": config.model,
+        "seed": config.seed,
+        "planner": config.planner,
         "policy": config.policy,
-        "budget": {"text": budget.text, "device_s": budget.device_s, "devices": budget.devices, "kind": budget.kind},
-        "cost_model": "nominal: the smoke run before the clock replaces it", "plan": plan.to_json(),
+        "budget": {
+            "text": budget.text,
+            "device_s": budget.device_s,
+            "devices": budget.devices,
+            "kind": budget.kind,
+        },
+        "cost_model": "nominal: the smoke run before the clock replaces it",
+        "plan": plan.to_json(),
     }
 
 
@@ -110,11 +120,18 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
         return stop_file.exists() or (should_stop is not None and should_stop())
 
     return Runtime(
-        paths=paths, config=config, budget=budget, journal=Journal(paths.journal),
-        executor=LocalExecutor(slots=config.budget.slots or budget.devices), evaluator=EvaluatorClient(paths),
-        planner=planner(config.planner), policy=policy(config.policy),
+        paths=paths,
+        config=config,
+        budget=budget,
+        journal=Journal(paths.journal),
+        executor=LocalExecutor(slots=config.budget.slots or budget.devices),
+        evaluator=EvaluatorClient(paths),
+        planner=planner(config.planner),
+        policy=policy(config.policy),
         library=load_skills([Path(folder) for folder in config.skills_dirs]),
-        model_path=resolve_model(config.model), python=default_python(), should_stop=stop_asked,
+        model_path=resolve_model(config.model),
+        python=default_python(),
+        should_stop=stop_asked,
     )
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from autotrainer.budget.ledger import Ledger
 from autotrainer.contract.metrics import Metrics
 from autotrainer.contract.paths import StudyPaths
 from autotrainer.errors import ConfigError
-from autotrainer.budget.ledger import Ledger
 from autotrainer.search.plan import Plan
 from autotrainer.study.config import StudyConfig
 from autotrainer.tree.event import Event
@@ -56,10 +56,19 @@ class StudyView:
     def state(self) -> str:
         """created, prepared, running, paused or finished."""
         names = {
-            "study_created": "created", "study_prepared": "prepared", "study_started": "running",
-            "study_resumed": "running", "study_paused": "paused", "study_finished": "finished",
+            "study_created": "created",
+            "study_prepared": "prepared",
+            "study_started": "running",
+            "study_resumed": "running",
+            "study_paused": "paused",
+            "study_finished": "finished",
         }
         return next((names[event.kind] for event in reversed(self.events) if event.kind in names), "created")
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a simulated landscape was trained instead of a model; every reader says so where it holds."""
+        return False
 
     @property
     def phase(self) -> str:
@@ -82,7 +91,9 @@ class StudyView:
         """Device-seconds of a node: in training attempts and in evaluations."""
         train = sum(s for job, s in self.ledger.settled_jobs.items() if job.rpartition(".")[0] == node_id)
         evaluate = sum(
-            float(e.data["device_s"]) for e in self.events if e.kind == "node_scored" and e.data["node"] == node_id
+            float(e.data["device_s"])
+            for e in self.events
+            if e.kind == "node_scored" and e.data["node"] == node_id
         )
         return {"train_device_s": train, "eval_device_s": evaluate}
 
@@ -95,7 +106,8 @@ class StudyView:
         theirs = reference.proposal.recipe.stages[-1].knobs
         rows = [
             {"key": key, "old": theirs.get(key), "new": mine.get(key)}
-            for key in sorted(mine.keys() | theirs.keys()) if mine.get(key) != theirs.get(key)
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
         ]
         hooks = {hook.ref for hook in node.proposal.recipe.stages[-1].hooks}
         known = {hook.ref for hook in reference.proposal.recipe.stages[-1].hooks}
@@ -118,13 +130,21 @@ class StudyView:
         return {
             "schema_version": 1,
             "study": {
-                "id": self.config.id, "path": str(self.paths.root), "task": self.config.task,
-                "model": self.config.model, "seed": self.config.seed, "state": self.state, "phase": self.phase,
-                "simulated": False,
+                "id": self.config.id,
+                "path": str(self.paths.root),
+                "task": self.config.task,
+                "model": self.config.model,
+                "seed": self.config.seed,
+                "state": self.state,
+                "phase": self.phase,
+                "simulated": self.simulated,
             },
             "budget": {
-                "text": self.config.budget_text, "granted": self.ledger.granted, "used": self.ledger.used,
-                "reserved": self.ledger.reserved, "deadline": self.ledger.deadline,
+                "text": self.config.budget_text,
+                "granted": self.ledger.granted,
+                "used": self.ledger.used,
+                "reserved": self.ledger.reserved,
+                "deadline": self.ledger.deadline,
                 "llm_usd": {"granted": 0.0, "used": 0.0},
             },
             "plan": self.plan.to_json() if self.plan else None,
@@ -136,12 +156,23 @@ class StudyView:
     def _node_json(self, node: Node) -> dict[str, Any]:
         proposal = node.proposal
         return {
-            "id": node.id, "parents": list(proposal.parents), "edge": str(proposal.edge),
-            "purpose": str(proposal.purpose), "start": proposal.start.to_json(), "state": str(node.state),
-            "reason": node.kill_reason or node.reason, "validity": str(node.validity), "verdict": str(node.verdict),
-            "attempt": node.attempt, "seed": proposal.recipe.seed, "depth": self.tree.depth(node.id),
-            "steps": node.outcome.steps if node.outcome else 0, "skills": list(proposal.skills),
-            "treats": list(proposal.treats), "hypothesis": proposal.hypothesis, "planner": proposal.planner,
+            "id": node.id,
+            "parents": list(proposal.parents),
+            "edge": str(proposal.edge),
+            "purpose": str(proposal.purpose),
+            "start": proposal.start.to_json(),
+            "state": str(node.state),
+            "reason": node.kill_reason or node.reason,
+            "validity": str(node.validity),
+            "verdict": str(node.verdict),
+            "attempt": node.attempt,
+            "seed": proposal.recipe.seed,
+            "depth": self.tree.depth(node.id),
+            "steps": node.outcome.steps if node.outcome else 0,
+            "skills": list(proposal.skills),
+            "treats": list(proposal.treats),
+            "hypothesis": proposal.hypothesis,
+            "planner": proposal.planner,
             "changes": self.changes(node),
             "scores": {split: score.summary() for split, score in node.scores.items()},
             "cost": self.node_cost(node.id),

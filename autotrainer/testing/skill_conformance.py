@@ -27,16 +27,39 @@ _CONTROL = frozenset({"autotrainer"})
 
 
 def recipes() -> Iterator[Recipe]:
-    """Recipes that a skill must cope with: bare, tiny, one prompt a step, off-policy, and one with every knob near a bound."""
+    """Recipes that a skill must cope with.
+
+    Bare, tiny, one prompt a step, off-policy, and one with every knob near a bound.
+    """
     yield _recipe()
-    yield _recipe(learning_rate=1e-4, prompts_per_step=8, num_generations=8, temperature=1.0, max_completion_length=8, beta=0.0)
-    yield _recipe(learning_rate=1e-6, prompts_per_step=1, num_generations=8, max_completion_length=4096)
-    yield _recipe(learning_rate=1e-5, num_iterations=4, epsilon=0.2, epsilon_high=0.28, beta=0.04, temperature=1.3)
     yield _recipe(
-        learning_rate=1e-1, prompts_per_step=4096, num_generations=256, max_completion_length=131072, beta=1.0, temperature=2.0,
-        entropy_coef=0.1, epsilon=1.0, epsilon_high=10.0, num_iterations=16, scale_rewards="batch",
+        learning_rate=1e-4,
+        prompts_per_step=8,
+        num_generations=8,
+        temperature=1.0,
+        max_completion_length=8,
+        beta=0.0,
     )
-    yield _recipe(learning_rate=1e-8, prompts_per_step=1, num_generations=2, max_completion_length=1, temperature=0.1)
+    yield _recipe(learning_rate=1e-6, prompts_per_step=1, num_generations=8, max_completion_length=4096)
+    yield _recipe(
+        learning_rate=1e-5, num_iterations=4, epsilon=0.2, epsilon_high=0.28, beta=0.04, temperature=1.3
+    )
+    yield _recipe(
+        learning_rate=1e-1,
+        prompts_per_step=4096,
+        num_generations=256,
+        max_completion_length=131072,
+        beta=1.0,
+        temperature=2.0,
+        entropy_coef=0.1,
+        epsilon=1.0,
+        epsilon_high=10.0,
+        num_iterations=16,
+        scale_rewards="batch",
+    )
+    yield _recipe(
+        learning_rate=1e-8, prompts_per_step=1, num_generations=2, max_completion_length=1, temperature=0.1
+    )
 
 
 def cases(skill: LoadedSkill) -> Iterator[tuple[Recipe, tuple[Finding, ...]]]:
@@ -57,7 +80,9 @@ class SkillConformance:
 
     def test_it_does_not_apply_without_its_findings(self, skill: LoadedSkill) -> None:
         """Neither to nothing nor to what it does not treat."""
-        others = tuple(finding for kind, found in EXAMPLES.items() if kind not in skill.card.treats for finding in found)
+        others = tuple(
+            finding for kind, found in EXAMPLES.items() if kind not in skill.card.treats for finding in found
+        )
         for recipe in recipes():
             assert not skill.code.applies(recipe, ())
             assert not skill.code.applies(recipe, others)

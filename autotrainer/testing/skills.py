@@ -32,7 +32,10 @@ class ScriptedSkill:
         here = recipe.stages[-1].knobs
         scaled = {name: float(f"{float(here[name]) * factor:.3g}") for name, factor in self.factors.items()}
         return Intervention(
-            knobs={**scaled, **self.knobs}, hooks=self.hooks, from_base=self.from_base, before_onset=self.before_onset,
+            knobs={**scaled, **self.knobs},
+            hooks=self.hooks,
+            from_base=self.from_base,
+            before_onset=self.before_onset,
             why="as scripted",
         )
 
@@ -44,7 +47,20 @@ class ScriptedSkill:
 def scripted(skill_id: str, treats: str | tuple[str, ...], code: ScriptedSkill) -> LoadedSkill:
     """The skill with a card."""
     kinds = (treats,) if isinstance(treats, str) else treats
-    return LoadedSkill(SkillCard(
-        id=skill_id, name=skill_id, paper="", family="test", kind="knobs", treats=kinds, requires=(), cost="none", badge="test",
-        folder="", body="", hook=None,
-    ), code)
+    return LoadedSkill(
+        SkillCard(
+            id=skill_id,
+            name=skill_id,
+            paper="",
+            family="test",
+            kind="knobs",
+            treats=kinds,
+            requires=(),
+            cost="none",
+            badge="test",
+            folder="",
+            body="",
+            hook=None,
+        ),
+        code,
+    )

@@ -22,13 +22,19 @@ def a_finding(
 ) -> Finding:
     """A finding with one piece of evidence; by default one that kills."""
     return Finding(
-        kind=kind, pathology="P01", severity=severity, confidence=0.9, onset_step=onset, message=f"{kind} seen",
-        evidence=(Evidence("reward", (max(0, onset - 5), onset), 0.0, 0.1),), kills=kills,
+        kind=kind,
+        pathology="P01",
+        severity=severity,
+        confidence=0.9,
+        onset_step=onset,
+        message=f"{kind} seen",
+        evidence=(Evidence("reward", (max(0, onset - 5), onset), 0.0, 0.1),),
+        kills=kills,
     )
 
 
 def a_score(split: str, mean: float, *, n: int = 100) -> Score:
-    """A score with items: the first `mean * n` of them are solved (rounded), so that better scores solve a superset."""
+    """A score with items, the first `mean * n` (rounded) of them solved: better scores solve a superset."""
     items = {f"i{place:04d}": float(place < round(mean * n)) for place in range(n)}
     return Score.from_items(split, items, samples=1, seeds=(0,), greedy=mean)
 
@@ -71,22 +77,40 @@ class TreeBuilder:
         return self._score(node, dev, holdout)
 
     def node(
-        self, parent: str = "n000", *, purpose: Purpose = Purpose.SEARCH, edge: Edge | None = None,
-        knobs: Mapping[str, KnobValue] | None = None, parents: Sequence[str] = (), skills: Sequence[str] = (),
-        finding_node: str | None = None, steps: int | None = None, start: Start | None = None,
+        self,
+        parent: str = "n000",
+        *,
+        purpose: Purpose = Purpose.SEARCH,
+        edge: Edge | None = None,
+        knobs: Mapping[str, KnobValue] | None = None,
+        parents: Sequence[str] = (),
+        skills: Sequence[str] = (),
+        finding_node: str | None = None,
+        steps: int | None = None,
+        start: Start | None = None,
     ) -> str:
         """A proposed node: from the base a draft, from another node a transition at its last checkpoint."""
         index, root = len(self.tree), parent == "n000"
-        own = self.careful if root else Recipe("tiny", "math", self.tree[parent].proposal.recipe.stages[-1:], 0)
+        own = (
+            self.careful if root else Recipe("tiny", "math", self.tree[parent].proposal.recipe.stages[-1:], 0)
+        )
         recipe = own.with_knobs(knobs or {})
         if steps is not None:
             recipe = careful_recipe("tiny", "math", 0, steps, 6, {**recipe.stages[-1].knobs})
         begin = Start() if root else Start("weights", parent, self.tree[parent].last_step)
-        return self.propose(Proposal(
-            edge=edge or (Edge.DRAFT if root else Edge.TRANSITION), purpose=purpose, parents=tuple(parents) or (parent,),
-            start=start or begin, recipe=Recipe(recipe.model, recipe.task, recipe.stages, 1000 + index),
-            hypothesis="by hand", skills=tuple(skills), finding_node=finding_node, planner="hand",
-        ))
+        return self.propose(
+            Proposal(
+                edge=edge or (Edge.DRAFT if root else Edge.TRANSITION),
+                purpose=purpose,
+                parents=tuple(parents) or (parent,),
+                start=start or begin,
+                recipe=Recipe(recipe.model, recipe.task, recipe.stages, 1000 + index),
+                hypothesis="by hand",
+                skills=tuple(skills),
+                finding_node=finding_node,
+                planner="hand",
+            )
+        )
 
     def running(self, node: str) -> str:
         """Let a proposed node run."""
@@ -98,7 +122,11 @@ class TreeBuilder:
     def trained(self, node: str, status: str = "completed", checkpoints: Sequence[int] | None = None) -> str:
         """End a running node's training; by default with checkpoints at a third, two thirds and the end."""
         steps = self.tree[node].proposal.recipe.steps
-        kept = tuple(checkpoints) if checkpoints is not None else tuple(sorted({steps // 3, 2 * steps // 3, steps}))
+        kept = (
+            tuple(checkpoints)
+            if checkpoints is not None
+            else tuple(sorted({steps // 3, 2 * steps // 3, steps}))
+        )
         outcome = Outcome(status, "by hand", kept[-1] if kept else 0, kept, 15.0)
         job = self.tree[node].job_id
         self.emit("job_settled", job_id=job, node=node, device_s=15.0, status=status)
@@ -136,6 +164,13 @@ class TreeBuilder:
         for split, mean in (("dev", dev), ("holdout", holdout)):
             if mean is not None:
                 score = a_score(split, mean).to_json()
-                self.emit("node_scored", node=node, step=self.tree[node].last_step, split=split, score=score, device_s=3.0)
+                self.emit(
+                    "node_scored",
+                    node=node,
+                    step=self.tree[node].last_step,
+                    split=split,
+                    score=score,
+                    device_s=3.0,
+                )
         self.emit("node_state", node=node, state="completed", reason="scored")
         return node

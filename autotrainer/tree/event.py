@@ -34,9 +34,7 @@ from autotrainer.errors import JournalError
 from autotrainer.files import SCHEMA_VERSION
 
 KINDS = frozenset(
-    "study_created study_prepared study_started study_paused study_resumed study_finished phase node_proposed node_queued "
-    "job_submitted job_settled node_state node_finding kill_requested node_trained eval_requested node_scored "
-    "node_validity node_verdict charge note".split()
+    ["study_created", "study_prepared", "study_started", "study_paused", "study_resumed", "study_finished", "phase", "node_proposed", "node_queued", "job_submitted", "job_settled", "node_state", "node_finding", "kill_requested", "node_trained", "eval_requested", "node_scored", "node_validity", "node_verdict", "charge", "note"]
 )
 
 
@@ -52,7 +50,10 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         """The event as a journal line."""
         return {
-            "schema_version": SCHEMA_VERSION, "seq": self.seq, "time": self.time, "kind": self.kind,
+            "schema_version": SCHEMA_VERSION,
+            "seq": self.seq,
+            "time": self.time,
+            "kind": self.kind,
             "data": dict(self.data),
         }
 
@@ -65,7 +66,9 @@ class Event:
         """
         version, kind = value.get("schema_version"), value.get("kind")
         if version != SCHEMA_VERSION:
-            raise JournalError(f"journal line has schema_version {version!r}, this program reads {SCHEMA_VERSION}")
+            raise JournalError(
+                f"journal line has schema_version {version!r}, this program reads {SCHEMA_VERSION}"
+            )
         if kind not in KINDS:
             raise JournalError(f"journal line {value.get('seq')!r} has unknown kind {kind!r}")
         return cls(seq=value["seq"], time=value["time"], kind=kind, data=value["data"])

@@ -64,7 +64,14 @@ class Finding:
             for item in value["evidence"]
         )
         return cls(
-            kind=value["kind"], pathology=value["pathology"], severity=Severity(value["severity"]),
-            confidence=value["confidence"], onset_step=value["onset_step"], message=value["message"], evidence=evidence,
-            confirm=value["confirm"], told_from=tuple(value["told_from"]), kills=value["kills"],
+            kind=value["kind"],
+            pathology=value["pathology"],
+            severity=Severity(value["severity"]),
+            confidence=value["confidence"],
+            onset_step=value["onset_step"],
+            message=value["message"],
+            evidence=evidence,
+            confirm=value["confirm"],
+            told_from=tuple(value["told_from"]),
+            kills=value["kills"],
         )

@@ -20,7 +20,9 @@ class Journal:
     anything else that is malformed is an error.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.time, read_only: bool = False
+    ) -> None:
         """Read the file, if it is there; unless read-only, cut a last line without its newline off first."""
         self.path = path
         self._clock = clock

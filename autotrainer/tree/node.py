@@ -29,16 +29,24 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """The outcome as plain JSON values."""
         return {
-            "status": self.status, "reason": self.reason, "steps": self.steps, "device_s": self.device_s,
-            "checkpoints": list(self.checkpoints), "start_report": dict(self.start_report),
+            "status": self.status,
+            "reason": self.reason,
+            "steps": self.steps,
+            "device_s": self.device_s,
+            "checkpoints": list(self.checkpoints),
+            "start_report": dict(self.start_report),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Outcome:
         """The outcome back from `to_json`."""
         return cls(
-            status=value["status"], reason=value["reason"], steps=value["steps"], device_s=value["device_s"],
-            checkpoints=tuple(value["checkpoints"]), start_report=dict(value["start_report"]),
+            status=value["status"],
+            reason=value["reason"],
+            steps=value["steps"],
+            device_s=value["device_s"],
+            checkpoints=tuple(value["checkpoints"]),
+            start_report=dict(value["start_report"]),
         )
 
 

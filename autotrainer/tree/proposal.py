@@ -92,20 +92,36 @@ class Proposal:
     def to_json(self) -> dict[str, Any]:
         """The proposal as plain JSON values."""
         return {
-            "edge": str(self.edge), "purpose": str(self.purpose), "parents": list(self.parents),
-            "start": self.start.to_json(), "recipe": self.recipe.to_json(), "hypothesis": self.hypothesis,
-            "patch": self.patch, "skills": list(self.skills), "treats": list(self.treats),
-            "finding_node": self.finding_node, "planner": self.planner,
-            "predictions": [{"metric": p.metric, "direction": p.direction, "why": p.why} for p in self.predictions],
+            "edge": str(self.edge),
+            "purpose": str(self.purpose),
+            "parents": list(self.parents),
+            "start": self.start.to_json(),
+            "recipe": self.recipe.to_json(),
+            "hypothesis": self.hypothesis,
+            "patch": self.patch,
+            "skills": list(self.skills),
+            "treats": list(self.treats),
+            "finding_node": self.finding_node,
+            "planner": self.planner,
+            "predictions": [
+                {"metric": p.metric, "direction": p.direction, "why": p.why} for p in self.predictions
+            ],
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The proposal back from `to_json`."""
         return cls(
-            edge=Edge(value["edge"]), purpose=Purpose(value["purpose"]), parents=tuple(value["parents"]),
-            start=Start(**value["start"]), recipe=Recipe.from_json(value["recipe"]), hypothesis=value["hypothesis"],
-            patch=value["patch"], skills=tuple(value["skills"]), treats=tuple(value["treats"]),
-            finding_node=value["finding_node"], planner=value["planner"],
+            edge=Edge(value["edge"]),
+            purpose=Purpose(value["purpose"]),
+            parents=tuple(value["parents"]),
+            start=Start(**value["start"]),
+            recipe=Recipe.from_json(value["recipe"]),
+            hypothesis=value["hypothesis"],
+            patch=value["patch"],
+            skills=tuple(value["skills"]),
+            treats=tuple(value["treats"]),
+            finding_node=value["finding_node"],
+            planner=value["planner"],
             predictions=tuple(Prediction(**item) for item in value["predictions"]),
         )

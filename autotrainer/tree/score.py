@@ -44,8 +44,17 @@ class Score:
         values = list(items.values())
         mean = fmean(values)
         half = 1.96 * pstdev(values) / sqrt(len(values))
-        return cls(split, dict(items), samples, seeds, mean, max(0.0, mean - half), min(1.0, mean + half), greedy,
-                   len(values))
+        return cls(
+            split,
+            dict(items),
+            samples,
+            seeds,
+            mean,
+            max(0.0, mean - half),
+            min(1.0, mean + half),
+            greedy,
+            len(values),
+        )
 
     @property
     def n(self) -> int:
@@ -61,8 +70,14 @@ class Score:
     def summary(self) -> dict[str, Any]:
         """The score without its items, for events and listings."""
         return {
-            "split": self.split, "mean": self.mean, "low": self.low, "high": self.high, "greedy": self.greedy,
-            "n": self.n, "samples": self.samples, "seeds": list(self.seeds),
+            "split": self.split,
+            "mean": self.mean,
+            "low": self.low,
+            "high": self.high,
+            "greedy": self.greedy,
+            "n": self.n,
+            "samples": self.samples,
+            "seeds": list(self.seeds),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +88,13 @@ class Score:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """The score back from `to_json`."""
         return cls(
-            split=value["split"], items=dict(value.get("items", {})), samples=value["samples"], seeds=tuple(value["seeds"]),
-            mean=value["mean"], low=value["low"], high=value["high"], greedy=value["greedy"],
+            split=value["split"],
+            items=dict(value.get("items", {})),
+            samples=value["samples"],
+            seeds=tuple(value["seeds"]),
+            mean=value["mean"],
+            low=value["low"],
+            high=value["high"],
+            greedy=value["greedy"],
             count=value["n"],
         )

@@ -77,8 +77,11 @@ class Tree:
         """Completed, valid nodes of the search with a dev score: what a policy may branch from or promote."""
         wanted = (Purpose.SEARCH, Purpose.CAREFUL)
         return tuple(
-            node for node in self._nodes.values()
-            if node.state is NodeState.COMPLETED and node.proposal.purpose in wanted and node.score("dev") is not None
+            node
+            for node in self._nodes.values()
+            if node.state is NodeState.COMPLETED
+            and node.proposal.purpose in wanted
+            and node.score("dev") is not None
         )
 
     def children(self, node_id: str) -> tuple[Node, ...]:
@@ -157,7 +160,9 @@ class Tree:
     def _propose(self, data: Mapping[str, Any]) -> None:
         node = Node(id=data["node"], index=data["index"], proposal=Proposal.from_json(data["proposal"]))
         if node.id in self._nodes or node.index != len(self._nodes):
-            raise JournalError(f"node {node.id} with index {node.index} does not follow {len(self._nodes)} nodes")
+            raise JournalError(
+                f"node {node.id} with index {node.index} does not follow {len(self._nodes)} nodes"
+            )
         for parent in node.proposal.parents:
             if parent not in self._nodes:
                 raise JournalError(f"node {node.id} names unknown parent {parent!r}")
@@ -210,5 +215,7 @@ _FOLDS: Mapping[str, Callable[[Node, Mapping[str, Any]], Node]] = {
     "node_validity": lambda node, data: replace(
         node, validity=Validity(data["validity"]), validity_reason=data["reason"]
     ),
-    "node_verdict": lambda node, data: replace(node, verdict=Verdict(data["verdict"]), verdict_reason=data["reason"]),
+    "node_verdict": lambda node, data: replace(
+        node, verdict=Verdict(data["verdict"]), verdict_reason=data["reason"]
+    ),
 }

@@ -1,1 +1,1 @@
-"""workspace"""
+"""Versions of the harness: copied, patched, vetted, committed."""

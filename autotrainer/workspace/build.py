@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from autotrainer.contract.paths import StudyPaths
 from autotrainer.errors import WorkspaceError
@@ -12,8 +12,8 @@ from autotrainer.library.skill import LoadedSkill
 from autotrainer.tree.proposal import Edge, Proposal
 from autotrainer.tree.tree import Tree
 from autotrainer.workspace.copy import copy_pristine
-from autotrainer.workspace.digest import frozen_digests, is_frozen
 from autotrainer.workspace.versions import apply_patch, checkout, commit
+from autotrainer.workspace.vet import check_workspace
 
 
 def build_workspace(
@@ -21,10 +21,12 @@ def build_workspace(
 ) -> str:
     """Build the node's workspace anew and return its commit. Safe to repeat.
 
-    Children inherit their parent's version; a replicate inherits the one of the node that it replicates (its last parent).
+    Children inherit their parent's version; a replicate inherits the one of the node that it replicates (its
+    last parent).
 
     Raises:
-        WorkspaceError: a hook is missing, the patch does not apply or touches a frozen file.
+        WorkspaceError: a hook is missing, the patch does not apply, or it changes more than hooks and
+        rewards.
     """
     target = paths.workspace(node)
     if target.exists():
@@ -36,10 +38,8 @@ def build_workspace(
         checkout(paths.harness_git, source, target)
     _copy_hooks(target, proposal, library)
     if proposal.patch:
-        _check_patch(proposal.patch)
         apply_patch(target, proposal.patch)
-    if frozen_digests(target) != frozen_digests(paths.pristine):
-        raise WorkspaceError(f"node {node}: its harness differs from the pristine one in a frozen file")
+    check_workspace(target, paths.pristine)
     return commit(paths.harness_git, target, node, parent=source, message=f"{node}: {proposal.edge}")
 
 
@@ -49,8 +49,10 @@ def _inherited(tree: Tree, proposal: Proposal) -> str | None:
 
 
 def _copy_hooks(target: Path, proposal: Proposal, library: Mapping[str, LoadedSkill]) -> None:
-    """Copy the hook of every skill that the recipe names; hooks that the harness ships or inherited are there."""
-    owners = {f"hooks/{Path(skill.card.folder).name}.py": skill for skill in library.values() if skill.card.hook}
+    """Copy the hook of every skill that the recipe names; those shipped or inherited are there."""
+    owners = {
+        f"hooks/{Path(skill.card.folder).name}.py": skill for skill in library.values() if skill.card.hook
+    }
     for stage in proposal.recipe.stages:
         for hook in stage.hooks:
             file = hook.ref.partition(":")[0]
@@ -59,15 +61,3 @@ def _copy_hooks(target: Path, proposal: Proposal, library: Mapping[str, LoadedSk
                 shutil.copyfile(Path(card.folder) / "hook.py", target / "harness" / file)
             elif not (target / "harness" / file).is_file():
                 raise WorkspaceError(f"the recipe names hook {hook.ref}, and no skill or harness file has it")
-
-
-def _check_patch(patch: str) -> None:
-    for line in patch.splitlines():
-        if not line.startswith(("--- ", "+++ ")):
-            continue
-        name = line[4:].split("\t")[0].strip()
-        if name == "/dev/null":
-            continue
-        path = PurePosixPath(name.partition("/")[2])
-        if ".." in path.parts or path.is_absolute() or is_frozen(str(path)):
-            raise WorkspaceError(f"the patch touches {path}, which is frozen: editable are harness/hooks and harness/rewards")

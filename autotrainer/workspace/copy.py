@@ -10,7 +10,13 @@ from autotrainer.errors import WorkspaceError
 
 ALLOWED = {
     "harness": (
-        "*.py", "hooks/*.py", "rewards/*.py", "trainers/**/*.py", "stages/**/*.py", "tasks/**/*.py", "tasks/**/*.toml",
+        "*.py",
+        "hooks/*.py",
+        "rewards/*.py",
+        "trainers/**/*.py",
+        "stages/**/*.py",
+        "tasks/**/*.py",
+        "tasks/**/*.toml",
     ),
     "sandboxes": ("*.py",),
 }

@@ -4,80 +4,119 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from autotrainer.errors import WorkspaceError
 
-_IDENTITY = {
-    "GIT_AUTHOR_NAME": "autotrainer", "GIT_AUTHOR_EMAIL": "autotrainer@localhost", "GIT_COMMITTER_NAME": "autotrainer",
-    "GIT_COMMITTER_EMAIL": "autotrainer@localhost", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
+GIT_LIMIT_S = 60.0
+_SETTINGS = {
+    "GIT_AUTHOR_NAME": "autotrainer",
+    "GIT_AUTHOR_EMAIL": "autotrainer@localhost",
+    "GIT_COMMITTER_NAME": "autotrainer",
+    "GIT_COMMITTER_EMAIL": "autotrainer@localhost",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
 }
 
 
-def _git(repository: Path, *arguments: str, work_tree: Path | None = None, index: Path | None = None,
-         text: str | None = None) -> str:
-    environment = {**os.environ, **_IDENTITY, "GIT_DIR": str(repository)}
-    if work_tree is not None:
-        environment["GIT_WORK_TREE"] = str(work_tree)
-    if index is not None:
-        environment["GIT_INDEX_FILE"] = str(index)
-    try:
-        done = subprocess.run(
-            ["git", *arguments], env=environment, input=text, capture_output=True, text=True, check=False, timeout=60,
-            cwd=work_tree or repository.parent,
-        )
-    except FileNotFoundError:
-        raise WorkspaceError("git is not installed: harness versions are kept in a git repository") from None
-    if done.returncode:
-        raise WorkspaceError(f"git {arguments[0]} failed: {done.stderr.strip()[:500]}")
-    return done.stdout
-
-
 def commit(repository: Path, workspace: Path, node: str, *, parent: str | None, message: str) -> str:
-    """Commit a workspace as the version of a node and return the commit; a second call moves the branch."""
-    if not repository.exists():
-        repository.parent.mkdir(parents=True, exist_ok=True)
-        _git(repository, "init", "--bare", "--quiet", str(repository))
-    index = repository / f"index-{node}"
-    index.unlink(missing_ok=True)
-    _git(repository, "add", "--all", "--force", ".", work_tree=workspace, index=index)
-    tree = _git(repository, "write-tree", work_tree=workspace, index=index).strip()
-    index.unlink(missing_ok=True)
+    """Commit a workspace as the version of a node and return the commit; a second call moves the branch.
+
+    Raises:
+        WorkspaceError: git is missing or fails.
+    """
+    repository.parent.mkdir(parents=True, exist_ok=True)
+    _git(repository, "init", "--bare", "--quiet", str(repository))
+    with _index() as index:
+        _git(repository, "add", "--all", "--force", ".", work_tree=workspace, index=index)
+        tree = _git(repository, "write-tree", index=index).strip()
     parents = ["-p", parent] if parent else []
     made = _git(repository, "commit-tree", tree, *parents, "-m", message).strip()
-    _git(repository, "update-ref", f"refs/heads/node/{node}", made)
+    branch = f"refs/heads/node/{node}"
+    # One control plane writes to a study: a lock that is there was left by one that was killed.
+    (repository / f"{branch}.lock").unlink(missing_ok=True)
+    _git(repository, "update-ref", branch, made)
     return made
 
 
 def checkout(repository: Path, version: str, target: Path) -> None:
-    """Write the files of a version into an empty or new folder.
+    """Write the files of a version into a new or empty folder.
 
     Raises:
-        WorkspaceError: there is no such version.
+        WorkspaceError: there is no such version, or the folder has something in it.
     """
+    if target.exists() and any(target.iterdir()):
+        raise WorkspaceError(f"{target} is not empty: a version is written into a new folder")
     target.mkdir(parents=True, exist_ok=True)
-    index = target.parent / f".index-{os.getpid()}"
-    _git(repository, "read-tree", version, index=index, work_tree=target)
-    _git(repository, "checkout-index", "--all", "--force", work_tree=target, index=index)
-    index.unlink(missing_ok=True)
+    with _index() as index:
+        _git(repository, "read-tree", version, index=index)
+        _git(repository, "checkout-index", "--all", index=index, work_tree=target)
 
 
 def diff(repository: Path, old: str, new: str) -> str:
-    """The changes between two versions, as a unified diff."""
-    return _git(repository, "diff", "--no-color", old, new)
+    """The changes between two versions, as a unified diff.
+
+    Raises:
+        WorkspaceError: one of them is not there.
+    """
+    return _git(repository, "diff", "--no-color", "--no-ext-diff", "--end-of-options", old, new, "--")
 
 
 def apply_patch(workspace: Path, patch: str) -> None:
-    """Apply a unified diff to a workspace (paths relative to it).
+    """Apply a unified diff, all of it or nothing, to a workspace (paths relative to it, after `a/` and `b/`).
 
     Raises:
-        WorkspaceError: it does not apply.
+        WorkspaceError: it does not apply, or reaches out of the workspace.
     """
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(workspace.parent), "GIT_DIR": os.devnull}
-    environment.pop("GIT_DIR")
-    done = subprocess.run(
-        ["git", "apply", "--whitespace=nowarn", "-"], input=patch, text=True, capture_output=True, cwd=workspace,
-        check=False, timeout=60, env=environment,
-    )
+    # Without a repository above it git takes paths as relative to the workspace.
+    ceiling = {"GIT_CEILING_DIRECTORIES": str(workspace.resolve().parent)}
+    _run(["apply", "--whitespace=nowarn", "-"], "the patch does not apply", ceiling, workspace, patch)
+
+
+def _git(repository: Path, *arguments: str, work_tree: Path | None = None, index: Path | None = None) -> str:
+    where = {"GIT_DIR": str(repository.absolute())}
+    if work_tree is not None:
+        where["GIT_WORK_TREE"] = str(work_tree.absolute())
+    if index is not None:
+        where["GIT_INDEX_FILE"] = str(index)
+    return _run(arguments, f"git {arguments[0]} failed", where, work_tree or repository.parent)
+
+
+def _run(
+    arguments: Sequence[str],
+    trouble: str,
+    where: dict[str, str],
+    cwd: Path,
+    text: str | None = None,
+) -> str:
+    # What a surrounding git set for itself (in a hook, in a rebase) is not meant for ours.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            env={**environment, **_SETTINGS, **where},
+            input=(text or "").encode(),
+            capture_output=True,
+            check=False,
+            timeout=GIT_LIMIT_S,
+            cwd=cwd,
+        )
+    except FileNotFoundError:
+        raise WorkspaceError("git is not installed: harness versions are kept in a git repository") from None
+    except subprocess.TimeoutExpired:
+        raise WorkspaceError(f"{trouble}: it took more than {GIT_LIMIT_S:.0f} s") from None
     if done.returncode:
-        raise WorkspaceError(f"the patch does not apply: {done.stderr.strip()[:500]}")
+        raise WorkspaceError(f"{trouble}: {done.stderr.decode('utf-8', 'replace').strip()[:500]}")
+    return done.stdout.decode("utf-8", "replace")
+
+
+@contextmanager
+def _index() -> Iterator[Path]:
+    """A git index of its own, which is not there yet: one left by a killed process would be in the way."""
+    with tempfile.TemporaryDirectory(prefix="autotrainer-index-") as folder:
+        yield Path(folder, "index")

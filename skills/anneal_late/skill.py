@@ -21,7 +21,8 @@ class Skill:
     def applies(self, recipe: Recipe, findings: Sequence[Finding]) -> bool:
         """Where the run is healthy, on a plateau, and both rate and batch have room."""
         return (
-            still_rises(findings) is False and number(recipe, "learning_rate", RATE) > 3 * KNOBS["learning_rate"].low
+            still_rises(findings) is False
+            and number(recipe, "learning_rate", RATE) > 3 * KNOBS["learning_rate"].low
             and 2 * number(recipe, "prompts_per_step", PROMPTS) <= KNOBS["prompts_per_step"].high
         )
 
@@ -34,7 +35,8 @@ class Skill:
         if number(recipe, "temperature", 1.0) > 1.0:
             knobs["temperature"] = 1.0
         return Intervention(
-            knobs=knobs, why="a plateau without a fault: shorter steps on twice the prompts",
+            knobs=knobs,
+            why="a plateau without a fault: shorter steps on twice the prompts",
             predictions=(
                 Prediction("probe/accuracy", "up", "less gradient noise around the same optimum"),
                 Prediction("reward", "up", "likewise"),

@@ -30,9 +30,14 @@ class Skill:
         finding = _finding(findings)
         assert finding is not None
         knobs = _changes(recipe)
-        way = "a higher upper clip bound" if "epsilon_high" in knobs else "an entropy bonus and more temperature"
+        way = (
+            "a higher upper clip bound"
+            if "epsilon_high" in knobs
+            else "an entropy bonus and more temperature"
+        )
         return Intervention(
-            knobs=knobs, why=f"{finding.kind}: {way} so that unlikely tokens can grow",
+            knobs=knobs,
+            why=f"{finding.kind}: {way} so that unlikely tokens can grow",
             predictions=(
                 Prediction("entropy", "up", "exploration is no longer cut off"),
                 Prediction("frac_reward_zero_std", "down", "completions of one prompt differ again"),

@@ -29,7 +29,9 @@ class Skill:
         assert finding is not None
         beta = within("beta", min(MOST, max(FIRST, 2 * number(recipe, "beta", 0.0))))
         return Intervention(
-            knobs={"beta": beta}, edge=Edge.REPAIR, before_onset=True,
+            knobs={"beta": beta},
+            edge=Edge.REPAIR,
+            before_onset=True,
             why=f"{finding.kind} from step {finding.onset_step}: KL penalty {beta} to the base model",
             predictions=(
                 Prediction("kl_start", "down", "the penalty grows with the distance"),

@@ -20,10 +20,14 @@ class Skill:
     """Groups grow at an equal batch."""
 
     def applies(self, recipe: Recipe, findings: Sequence[Finding]) -> bool:
-        """Where groups tie, or a healthy run no longer rises, and the group can double without changing the batch."""
+        """Where groups tie or a healthy run no longer rises, and the group can double at an equal batch."""
         wanted = treated(findings, "zero_advantage") is not None or still_rises(findings) is False
         prompts = int(number(recipe, "prompts_per_step", PROMPTS))
-        return wanted and 2 * number(recipe, "num_generations", GROUP) <= MOST and (prompts == 1 or prompts % 2 == 0)
+        return (
+            wanted
+            and 2 * number(recipe, "num_generations", GROUP) <= MOST
+            and (prompts == 1 or prompts % 2 == 0)
+        )
 
     def propose(self, recipe: Recipe, findings: Sequence[Finding]) -> Intervention:
         """A transition from the last checkpoint."""
@@ -32,7 +36,8 @@ class Skill:
         if prompts > 1:
             knobs["prompts_per_step"] = within("prompts_per_step", prompts / 2)
         return Intervention(
-            knobs=knobs, why=f"groups of {2 * group:g} tie less often than groups of {group:g}",
+            knobs=knobs,
+            why=f"groups of {2 * group:g} tie less often than groups of {group:g}",
             predictions=(Prediction("groups/mixed", "up", "larger groups hold both outcomes more often"),),
         )
 

@@ -34,7 +34,10 @@ class Skill:
         if finding.kind == "nonfinite":
             knobs["max_grad_norm"] = scaled(recipe, "max_grad_norm", 0.5, CLIP)
         return Intervention(
-            knobs=knobs, edge=Edge.RESTART if restart else Edge.REPAIR, from_base=restart, before_onset=not restart,
+            knobs=knobs,
+            edge=Edge.RESTART if restart else Edge.REPAIR,
+            from_base=restart,
+            before_onset=not restart,
             why=f"{finding.kind} from step {finding.onset_step}: learning rate / {factor:g}"
             + (", again from the base" if restart else ", from before it began"),
             predictions=(

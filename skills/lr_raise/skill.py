@@ -19,11 +19,14 @@ HEALTHY_KL = 0.05
 
 
 class Skill:
-    """Learning rate times 3 to 10 where nothing moved, times 2 where a healthy run still rises and has moved little."""
+    """Learning rate x 3 to 10 where nothing moved, x 2 where a healthy run rises and has moved little."""
 
     def applies(self, recipe: Recipe, findings: Sequence[Finding]) -> bool:
         """Where the finding is there and the learning rate can still go up."""
-        return _factor(findings) is not None and number(recipe, "learning_rate", RATE) < KNOBS["learning_rate"].high
+        return (
+            _factor(findings) is not None
+            and number(recipe, "learning_rate", RATE) < KNOBS["learning_rate"].high
+        )
 
     def propose(self, recipe: Recipe, findings: Sequence[Finding]) -> Intervention:
         """A transition from the last checkpoint."""
@@ -33,7 +36,8 @@ class Skill:
             knobs={"learning_rate": scaled(recipe, "learning_rate", factor, RATE)},
             why=f"the policy has hardly moved: learning rate x {factor:.3g}",
             predictions=(
-                Prediction("kl_start", "up", "longer steps"), Prediction("reward", "up", "the signal was there, the steps were not"),
+                Prediction("kl_start", "up", "longer steps"),
+                Prediction("reward", "up", "the signal was there, the steps were not"),
             ),
         )
 

@@ -18,7 +18,10 @@ def started(granted=100.0, deadline=60.0):
 
 
 seconds = st.floats(0, 200, allow_nan=False)
-moves = st.lists(st.tuples(st.sampled_from(["submit", "settle", "again", "score", "charge"]), st.integers(0, 5), seconds), max_size=40)
+moves = st.lists(
+    st.tuples(st.sampled_from(["submit", "settle", "again", "score", "charge"]), st.integers(0, 5), seconds),
+    max_size=40,
+)
 
 
 @given(moves)
@@ -44,7 +47,11 @@ def test_the_ledger_is_never_negative_and_adds_up(actions):
         assert ledger.reserved == pytest.approx(sum(leased.values()))
         assert ledger.settled_jobs == settled
     replayed = Ledger.replay([event("study_started", granted=100.0, deadline=60.0), *events])
-    assert (replayed.used, replayed.reserved, replayed.remaining) == (ledger.used, ledger.reserved, ledger.remaining)
+    assert (replayed.used, replayed.reserved, replayed.remaining) == (
+        ledger.used,
+        ledger.reserved,
+        ledger.remaining,
+    )
 
 
 def test_settling_twice_charges_once():

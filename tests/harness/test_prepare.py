@@ -88,7 +88,7 @@ def test_the_manifest_measures_lengths_with_the_models_tokenizer(prepared):
 def test_a_completed_job_leaves_a_result_of_the_contracts_shape(prepared):
     value = result(prepared / "prepare" / "1" / "prepare.json")
     assert set(value) == RESULT_KEYS
-    assert (value["job_id"], value["status"], value["failure"]) == ("prepare.1", "completed", None)
+    assert (value["job_id"], value["status"], value["start"]) == ("prepare.1", "completed", {})
 
 
 def test_preparing_again_writes_the_same_bytes(prepared, tmp_path):
@@ -143,7 +143,7 @@ def test_it_runs_as_a_module(tmp_path):
     subprocess.run([sys.executable, "-m", "harness.prepare", path], cwd=ROOT, check=True)
     assert result(path)["status"] == "completed"
     beat = json.loads((path.parent / "heartbeat.json").read_text())
-    assert (beat["job_id"], beat["phase"], beat["step"]) == ("prepare.1", "finish", 0)
+    assert (beat["job_id"], beat["step"]) == ("prepare.1", 0)
 
 
 def test_importing_it_loads_no_torch():

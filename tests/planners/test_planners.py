@@ -17,18 +17,26 @@ from autotrainer.tree.proposal import Edge, Proposal, Purpose
 from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
-LIBRARY = {skill.card.id: skill for skill in (
-    scripted("lower-lr", "collapse", ScriptedSkill(factors={"learning_rate": 0.3}, from_base=True)),
-    scripted("gentler", "collapse", ScriptedSkill(factors={"learning_rate": 0.5}, before_onset=True)),
-    scripted("longer", "truncation", ScriptedSkill(knobs={"max_completion_length": 12})),
-    scripted("faster", "healthy", ScriptedSkill(factors={"learning_rate": 1.5})),
-)}
+LIBRARY = {
+    skill.card.id: skill
+    for skill in (
+        scripted("lower-lr", "collapse", ScriptedSkill(factors={"learning_rate": 0.3}, from_base=True)),
+        scripted("gentler", "collapse", ScriptedSkill(factors={"learning_rate": 0.5}, before_onset=True)),
+        scripted("longer", "truncation", ScriptedSkill(knobs={"max_completion_length": 12})),
+        scripted("faster", "healthy", ScriptedSkill(factors={"learning_rate": 1.5})),
+    )
+}
 
 
 def context(builder, seed):
     return PlanningContext(
-        tree=builder.tree, careful=builder.careful, steps=builder.steps, library=LIBRARY,
-        rng=planning_rng(seed, len(builder.tree)), metrics=lambda node: Metrics([]), settings={},
+        tree=builder.tree,
+        careful=builder.careful,
+        steps=builder.steps,
+        library=LIBRARY,
+        rng=planning_rng(seed, len(builder.tree)),
+        metrics=lambda node: Metrics([]),
+        settings={},
     )
 
 
@@ -82,7 +90,10 @@ def test_a_search_never_goes_on_from_a_lost_node_and_stays_within_the_depth(plan
         parent = tree[node.parent]
         assert parent.state in (NodeState.COMPLETED, NodeState.PRUNED)
         if parent.state is NodeState.PRUNED:
-            assert node.proposal.start.step < parent.findings[0].onset_step or node.proposal.start.node != parent.id
+            assert (
+                node.proposal.start.step < parent.findings[0].onset_step
+                or node.proposal.start.node != parent.id
+            )
             assert node.proposal.treats
             assert node.proposal.edge in (Edge.REPAIR, Edge.RESTART)
         assert sum(stage.steps for stage in tree.path_stages(node.id)) <= 4 * 60 + 20

@@ -22,8 +22,13 @@ HEALTHY = a_finding("healthy", severity=Severity.INFO, kills=False)
 
 def context(builder, *skills):
     return PlanningContext(
-        tree=builder.tree, careful=builder.careful, steps=builder.steps, library={skill.card.id: skill for skill in skills},
-        rng=planning_rng(0, len(builder.tree)), metrics=lambda node: Metrics([]), settings={},
+        tree=builder.tree,
+        careful=builder.careful,
+        steps=builder.steps,
+        library={skill.card.id: skill for skill in skills},
+        rng=planning_rng(0, len(builder.tree)),
+        metrics=lambda node: Metrics([]),
+        settings={},
     )
 
 
@@ -66,7 +71,11 @@ def test_without_an_older_checkpoint_a_repair_goes_back_to_where_the_node_starte
     parent = builder.completed(builder.node(), 0.4)
     lost = builder.pruned(builder.node(parent, knobs={"learning_rate": 9e-4}), a_finding("collapse", onset=5))
     proposal = propose(builder, lost, GENTLER)
-    assert (proposal.edge, proposal.start, proposal.parents) == (Edge.REPAIR, Start("weights", parent, 60), (lost,))
+    assert (proposal.edge, proposal.start, proposal.parents) == (
+        Edge.REPAIR,
+        Start("weights", parent, 60),
+        (lost,),
+    )
 
 
 def test_a_pruned_node_is_never_gone_on_from_where_it_ended():
@@ -80,7 +89,9 @@ def test_a_pruned_node_is_never_gone_on_from_where_it_ended():
 def test_two_findings_are_answered_at_once_where_their_skills_do_not_touch():
     builder = TreeBuilder()
     builder.base()
-    parent = builder.completed(builder.node(), 0.4, findings=[warn("truncation"), warn("zero_advantage", onset=3)])
+    parent = builder.completed(
+        builder.node(), 0.4, findings=[warn("truncation"), warn("zero_advantage", onset=3)]
+    )
     proposal = propose(builder, parent, LONGER, GROUPS)
     assert (proposal.edge, proposal.start) == (Edge.TRANSITION, Start("weights", parent, 60))
     assert proposal.skills == ("groups", "longer")
@@ -93,7 +104,9 @@ def test_the_more_severe_finding_comes_first():
     builder.base()
     collapse = replace(a_finding("collapse", onset=40), kills=False)
     parent = builder.completed(builder.node(), 0.4, findings=[warn("truncation", onset=2), collapse])
-    first = scripted("other-length", "truncation", ScriptedSkill(knobs={"max_completion_length": 24}, from_base=False))
+    first = scripted(
+        "other-length", "truncation", ScriptedSkill(knobs={"max_completion_length": 24}, from_base=False)
+    )
     assert propose(builder, parent, first, LOWER).skills == ("lower-lr",)
 
 
@@ -187,3 +200,9 @@ def test_a_planner_with_nothing_new_says_so(monkeypatch):
     monkeypatch.setattr("autotrainer.planners.rules.TRIES", 0)
     with pytest.raises(PlannerError, match=f"nothing new to offer for node {lost}"):
         propose(builder, lost, LOWER)
+
+
+def test_a_skill_that_would_raise_the_rate_to_one_that_killed_is_passed_over():
+    builder, _ = with_bad_start()
+    parent = builder.completed(builder.node(knobs={"learning_rate": 8e-4}), 0.4, findings=[HEALTHY])
+    assert propose(builder, parent, FASTER).skills == ()

@@ -27,7 +27,9 @@ def test_what_the_user_sets_wins():
 
 
 def test_an_upper_clip_below_the_lower_one_is_refused():
-    with pytest.raises(ConfigError, match=r"epsilon_high = 0\.1 is not allowed: it must be at least epsilon = 0\.2"):
+    with pytest.raises(
+        ConfigError, match=r"epsilon_high = 0\.1 is not allowed: it must be at least epsilon = 0\.2"
+    ):
         careful_recipe("tiny", "math", 0, 60, 6, {"epsilon_high": 0.1})
 
 

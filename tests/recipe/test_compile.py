@@ -29,7 +29,11 @@ def test_micro_batch_times_accumulation_is_the_batch(prompts, group, device):
 def test_on_a_cpu_there_is_one_micro_batch_in_float32():
     arguments = trl_arguments(stage(), "cpu")
     assert arguments["per_device_train_batch_size"] == 64
-    assert (arguments["gradient_accumulation_steps"], arguments["use_cpu"], arguments["bf16"]) == (1, True, False)
+    assert (arguments["gradient_accumulation_steps"], arguments["use_cpu"], arguments["bf16"]) == (
+        1,
+        True,
+        False,
+    )
 
 
 def test_a_knob_that_is_not_set_is_left_to_trl():
@@ -39,14 +43,29 @@ def test_a_knob_that_is_not_set_is_left_to_trl():
 
 
 def test_a_stage_of_the_job_has_the_contracts_keys():
-    recipe = Recipe("tiny", "math", (stage(), dataclasses.replace(
-        stage(learning_rate=3e-4), fork=Fork("reset", rewarmup_steps=10), hooks=(HookRef("loss", "hooks/a.py:A", {"x": 1}),)
-    )), 0)
+    recipe = Recipe(
+        "tiny",
+        "math",
+        (
+            stage(),
+            dataclasses.replace(
+                stage(learning_rate=3e-4),
+                fork=Fork("reset", rewarmup_steps=10),
+                hooks=(HookRef("loss", "hooks/a.py:A", {"x": 1}),),
+            ),
+        ),
+        0,
+    )
     first, second = job_stages(recipe, "cpu")
     assert set(first) == {"algorithm", "steps", "arguments", "hooks", "rewards", "fork"}
     assert second["hooks"] == [{"point": "loss", "ref": "hooks/a.py:A", "params": {"x": 1}}]
-    assert second["fork"] == {"optimizer": "reset", "lr_horizon": "node", "rewarmup_steps": 10, "reference": "study_base",
-                              "sampler": "continue"}
+    assert second["fork"] == {
+        "optimizer": "reset",
+        "lr_horizon": "node",
+        "rewarmup_steps": 10,
+        "reference": "study_base",
+        "sampler": "continue",
+    }
     assert second["arguments"]["learning_rate"] == 3e-4
     assert first["rewards"] == [{"ref": "verifier", "weight": 1.0, "params": {}}]
 
@@ -54,9 +73,18 @@ def test_a_stage_of_the_job_has_the_contracts_keys():
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is not installed")
 def test_every_argument_is_one_of_trls_own():
     roots = [Path(find_spec(name).submodule_search_locations[0]) for name in ("trl", "transformers")]
-    sources = (roots[0] / "trainer/grpo_config.py", roots[0] / "trainer/base_config.py", roots[1] / "training_args.py")
+    sources = (
+        roots[0] / "trainer/grpo_config.py",
+        roots[0] / "trainer/base_config.py",
+        roots[1] / "training_args.py",
+    )
     text = "\n".join(source.read_text() for source in sources)
-    everything = {name: knob.choices[0] if knob.choices else knob.kind(max(knob.low, 1) if knob.low <= 1 <= knob.high else knob.high)
-                  for name, knob in KNOBS.items() if name not in ("num_generations", "prompts_per_step")}
+    everything = {
+        name: knob.choices[0]
+        if knob.choices
+        else knob.kind(max(knob.low, 1) if knob.low <= 1 <= knob.high else knob.high)
+        for name, knob in KNOBS.items()
+        if name not in ("num_generations", "prompts_per_step")
+    }
     for argument in trl_arguments(stage(**everything), "cuda"):
         assert f"\n    {argument}:" in text, argument

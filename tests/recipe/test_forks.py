@@ -11,8 +11,16 @@ from autotrainer.recipe.recipe import Fork, HookRef, RewardRef
 
 OLD = careful_recipe("tiny", "math", 0, 60, 6, {}).stages[0]
 OTHER = {
-    "learning_rate": 2e-4, "beta": 0.1, "temperature": 0.9, "max_grad_norm": 0.3, "warmup_steps": 7, "num_generations": 16,
-    "prompts_per_step": 16, "loss_type": "grpo", "scale_rewards": "none", "max_completion_length": 12,
+    "learning_rate": 2e-4,
+    "beta": 0.1,
+    "temperature": 0.9,
+    "max_grad_norm": 0.3,
+    "warmup_steps": 7,
+    "num_generations": 16,
+    "prompts_per_step": 16,
+    "loss_type": "grpo",
+    "scale_rewards": "none",
+    "max_completion_length": 12,
 }
 changes = st.sets(st.sampled_from(sorted(OTHER))).map(lambda names: {name: OTHER[name] for name in names})
 

@@ -20,12 +20,25 @@ knobs = st.sets(st.sampled_from(sorted(KNOBS))).flatmap(
     lambda names: st.fixed_dictionaries({name: value_of(name) for name in sorted(names)})
 )
 forks = st.builds(Fork, optimizer=st.sampled_from(["keep", "reset"]), rewarmup_steps=st.integers(0, 20))
-hooks = st.lists(st.builds(HookRef, st.just("loss"), st.sampled_from(["hooks/a.py:A", "hooks/b.py:B"]),
-                           st.dictionaries(st.sampled_from("xy"), st.integers(0, 3))), max_size=2).map(tuple)
-stages = st.builds(Stage, st.just("grpo"), st.integers(1, 500), knobs, hooks,
-                   st.just((RewardRef("verifier"),)), forks)
-recipes = st.builds(Recipe, st.sampled_from(["tiny", "a/b"]), st.just("math"), st.lists(stages, min_size=1, max_size=3).map(tuple),
-                    st.integers(0, 2**31))
+hooks = st.lists(
+    st.builds(
+        HookRef,
+        st.just("loss"),
+        st.sampled_from(["hooks/a.py:A", "hooks/b.py:B"]),
+        st.dictionaries(st.sampled_from("xy"), st.integers(0, 3)),
+    ),
+    max_size=2,
+).map(tuple)
+stages = st.builds(
+    Stage, st.just("grpo"), st.integers(1, 500), knobs, hooks, st.just((RewardRef("verifier"),)), forks
+)
+recipes = st.builds(
+    Recipe,
+    st.sampled_from(["tiny", "a/b"]),
+    st.just("math"),
+    st.lists(stages, min_size=1, max_size=3).map(tuple),
+    st.integers(0, 2**31),
+)
 
 
 @given(recipes, recipes)
@@ -56,7 +69,9 @@ def test_equal_digests_mean_equal_recipes(one, other):
 
 
 def test_a_knob_out_of_bounds_is_refused_with_what_is_allowed():
-    with pytest.raises(ConfigError, match=r"temperature = 5 is not allowed: it must be a number from 0\.1 to 2"):
+    with pytest.raises(
+        ConfigError, match=r"temperature = 5 is not allowed: it must be a number from 0\.1 to 2"
+    ):
         Stage("grpo", 3, {"temperature": 5})
 
 

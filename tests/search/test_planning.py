@@ -9,7 +9,8 @@ from autotrainer.budget.grammar import parse_budget
 from autotrainer.errors import ConfigError
 from autotrainer.search.estimate import confirm_device_s, confirm_wall_s, node_device_s, node_wall_s
 from autotrainer.search.plan import JobCost, Plan
-from autotrainer.search.planning import make_plan, provable_gain
+from autotrainer.search.planning import make_plan
+from autotrainer.search.statistics import provable_gain
 from autotrainer.study.config import SearchSettings
 
 DEMO = JobCost(startup_s=7.0, step_s=0.16, eval_s=3.0)
@@ -35,14 +36,17 @@ def test_a_slower_machine_still_gets_a_tree_with_a_shorter_horizon():
     assert slow.max_nodes >= 8
 
 
-@pytest.mark.parametrize(("budget", "mode"), [
-    ("1xCPUx1m", "watch"), ("2xCPUx2m", "careful"), ("2xCPUx6m", "tree"), ("2xCPUx30m", "tree"),
-])
+@pytest.mark.parametrize(
+    ("budget", "mode"),
+    [("1xCPUx1m", "watch"), ("2xCPUx2m", "careful"), ("2xCPUx6m", "tree"), ("2xCPUx30m", "tree")],
+)
 def test_the_mode_follows_from_the_full_runs_that_the_budget_buys(budget, mode):
     assert plan(budget).mode == mode
 
 
-@pytest.mark.parametrize(("model", "mode"), [("a/x-1.5B", "tree"), ("a/x-7B", "careful"), ("a/x-32B", "watch")])
+@pytest.mark.parametrize(
+    ("model", "mode"), [("a/x-1.5B", "tree"), ("a/x-7B", "careful"), ("a/x-32B", "watch")]
+)
 def test_a_day_of_eight_gpus_is_spent_by_the_models_size(model, mode):
     large = plan("8xH100x24h", nominal_cost(model, cpu=False), model)
     assert large.mode == mode
@@ -63,7 +67,9 @@ def test_a_plan_that_the_mode_chose_fits_budget_and_deadline(cost, devices, seco
         return
     arms, path = made.finalists + 1, made.max_depth * made.steps
     if made.mode != "tree":
-        assert made.careful_seeds * node_device_s(cost, made.steps) + made.confirm_reserve_s <= devices * seconds
+        assert (
+            made.careful_seeds * node_device_s(cost, made.steps) + made.confirm_reserve_s <= devices * seconds
+        )
         return
     assert made.confirm_reserve_s == confirm_device_s(cost, path, arms, made.confirm_seeds)
     assert made.max_nodes * node_device_s(cost, made.steps) + made.confirm_reserve_s <= devices * seconds
@@ -73,7 +79,16 @@ def test_a_plan_that_the_mode_chose_fits_budget_and_deadline(cost, devices, seco
 
 
 def test_what_the_user_sets_wins():
-    asked = plan("2xCPUx30m", steps=30, max_nodes=9, careful_seeds=1, drafts=4, max_depth=2, confirm_seeds=5, finalists=2)
+    asked = plan(
+        "2xCPUx30m",
+        steps=30,
+        max_nodes=9,
+        careful_seeds=1,
+        drafts=4,
+        max_depth=2,
+        confirm_seeds=5,
+        finalists=2,
+    )
     assert (asked.steps, asked.max_nodes, asked.careful_seeds, asked.drafts) == (30, 9, 1, 4)
     assert (asked.max_depth, asked.confirm_seeds, asked.finalists) == (2, 5, 2)
 
@@ -89,9 +104,10 @@ def test_fewer_slots_than_devices_mean_fewer_nodes():
     assert plan("2xCPUx10m", slots=1).slots == 1
 
 
-@pytest.mark.parametrize(("budget", "settings"), [
-    ("1xCPUx20s", {}), ("1xCPUx1m", {"mode": "tree"}), ("1xCPUx1m", {"mode": "careful", "steps": 500}),
-])
+@pytest.mark.parametrize(
+    ("budget", "settings"),
+    [("1xCPUx20s", {}), ("1xCPUx1m", {"mode": "tree"}), ("1xCPUx1m", {"mode": "careful", "steps": 500})],
+)
 def test_a_budget_that_does_not_pay_for_what_was_asked_is_refused(budget, settings):
     with pytest.raises(ConfigError, match=rf"budget {budget} grants \d+ device-seconds"):
         plan(budget, **settings)

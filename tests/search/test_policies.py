@@ -119,14 +119,22 @@ def test_a_node_whose_children_are_lost_falls_behind():
     assert Puct().select(builder.tree, at(progress=1.0)) == second
 
 
-def test_early_the_base_is_widened_and_late_it_is_not():
-    builder, nodes = grown(*[0.3 + place / 1000 for place in range(3)])
-    builder.completed(builder.node(nodes[0]), 0.301)
-    builder.completed(builder.node(nodes[1]), 0.301)
-    flat = Puct(explore_early=5.0, explore_late=5.0)
-    assert "n000" not in {flat.select(builder.tree, at(progress=1.0)) for _ in range(3)}
-    early = [node for node in (Puct(no_drafts_after=-1.0), flat)]
-    assert early[0].select(builder.tree, at(progress=0.0)) != "n000"
+def test_without_exploration_a_running_child_still_counts_against_its_parent():
+    builder, (best, second, _) = grown(0.6, 0.5, 0.2)
+    greedy = Puct(explore_early=0.0, explore_late=0.0)
+    builder.completed(builder.node(second), 0.55)
+    assert greedy.select(builder.tree, at(progress=1.0, max_depth=2)) == best
+    builder.running(builder.node(best))
+    assert greedy.select(builder.tree, at(progress=1.0, max_depth=2)) == second
+
+
+def test_early_the_base_may_be_widened_and_late_it_may_not():
+    builder, nodes = grown(0.5, 0.5)
+    builder.completed(builder.node(nodes[0]), 0.5)
+    builder.completed(builder.node(nodes[1]), 0.5)
+    drafting = Puct(prior=lambda node: 50.0 if node.id == "n000" else 1.0)
+    assert drafting.select(builder.tree, at(progress=0.3)) == "n000"
+    assert drafting.select(builder.tree, at(progress=0.9)) != "n000"
 
 
 def test_the_prior_decides_between_nodes_of_equal_worth():

@@ -4,7 +4,14 @@ from autotrainer.budget.grammar import parse_budget
 from autotrainer.budget.ledger import Ledger
 from autotrainer.search.plan import JobCost
 from autotrainer.search.planning import make_plan
-from autotrainer.search.schedule import Advance, Propose, Wait, finalists, next_move, proposals_for_confirmation
+from autotrainer.search.schedule import (
+    Advance,
+    Propose,
+    Wait,
+    finalists,
+    next_move,
+    proposals_for_confirmation,
+)
 from autotrainer.study.config import SearchSettings
 from autotrainer.testing.trees import TreeBuilder, a_finding
 from autotrainer.tree.event import Event
@@ -20,20 +27,26 @@ def a_plan(budget="2xCPUx6m", **settings):
 
 
 def a_ledger(used=0.0, granted=720.0, deadline=360.0):
-    events = [Event(0, 0.0, "study_started", {"granted": granted, "deadline": deadline}),
-              Event(1, 0.0, "charge", {"what": "by hand", "device_s": used})]
+    events = [
+        Event(0, 0.0, "study_started", {"granted": granted, "deadline": deadline}),
+        Event(1, 0.0, "charge", {"what": "by hand", "device_s": used}),
+    ]
     return Ledger.replay(events)
 
 
 def move(builder, phase, *, plan=None, ledger=None, now=0.0, **settings):
-    return next_move(builder.tree, ledger or a_ledger(), plan or a_plan(**settings), phase, SearchSettings(**settings), now)
+    return next_move(
+        builder.tree, ledger or a_ledger(), plan or a_plan(**settings), phase, SearchSettings(**settings), now
+    )
 
 
 def studied(*devs, careful=(0.40, 0.42)):
     builder = TreeBuilder()
     builder.base(dev=0.3)
     builder.careful_seeds(*careful)
-    return builder, [builder.completed(builder.node(knobs={"beta": place / 100}), dev) for place, dev in enumerate(devs)]
+    return builder, [
+        builder.completed(builder.node(knobs={"beta": place / 100}), dev) for place, dev in enumerate(devs)
+    ]
 
 
 def test_careful_seeds_come_first_and_the_search_does_not_wait_for_them():
@@ -130,7 +143,9 @@ def test_without_a_search_the_study_goes_from_careful_to_test():
 
 def test_a_confirmation_ends_when_all_its_runs_did():
     builder, _ = studied(0.5)
-    nodes = [builder.propose(p) for p in proposals_for_confirmation(builder.tree, a_plan(), builder.careful, 0)]
+    nodes = [
+        builder.propose(p) for p in proposals_for_confirmation(builder.tree, a_plan(), builder.careful, 0)
+    ]
     assert move(builder, "confirm") == Wait()
     for node in nodes[:-1]:
         builder.completed(node, 0.5, 0.5)
@@ -199,7 +214,9 @@ def test_a_simulated_study_ends_before_its_deadline():
         if isinstance(step, Advance):
             phase = step.phase
             if phase == "confirm":
-                waiting = proposals_for_confirmation(builder.tree, plan, builder.careful, 0, seeds=step.confirm_seeds)
+                waiting = proposals_for_confirmation(
+                    builder.tree, plan, builder.careful, 0, seeds=step.confirm_seeds
+                )
             elif phase == "test":
                 break
         if phase == "confirm":
@@ -234,7 +251,9 @@ def _launch(builder, node, ledger, ends, now):
 
 def _end(builder, node, ledger):
     seconds = DEMO.job_s(builder.tree[node].proposal.recipe.steps)
-    ledger.apply(Event(0, 0.0, "job_settled", {"job_id": f"{node}.1", "device_s": seconds, "status": "completed"}))
+    ledger.apply(
+        Event(0, 0.0, "job_settled", {"job_id": f"{node}.1", "device_s": seconds, "status": "completed"})
+    )
     ledger.apply(Event(0, 0.0, "charge", {"what": "evaluation", "device_s": DEMO.eval_s}))
     depth = builder.tree.depth(node)
     builder.trained(node)

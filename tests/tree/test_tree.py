@@ -18,8 +18,11 @@ def a_study(seed):
     builder.base()
     for _ in range(rng.randrange(2, 9)):
         parents = [node.id for node in builder.tree.nodes if node.state is NodeState.COMPLETED]
-        node = builder.node(rng.choice(parents), knobs={"learning_rate": rng.choice([1e-4, 2e-4])},
-                            purpose=rng.choice([Purpose.SEARCH, Purpose.CAREFUL]))
+        node = builder.node(
+            rng.choice(parents),
+            knobs={"learning_rate": rng.choice([1e-4, 2e-4])},
+            purpose=rng.choice([Purpose.SEARCH, Purpose.CAREFUL]),
+        )
         end = rng.choice(["completed", "pruned", "crashed", "proposed", "invalid"])
         if end == "completed":
             builder.completed(node, rng.random(), rng.random(), [a_finding("truncation", kills=False)])
@@ -86,11 +89,18 @@ def test_an_illegal_transition_is_refused_and_changes_nothing(before, after):
 def _way_to(wanted):
     ways = {NodeState.PROPOSED: ()}
     while wanted not in ways:
-        ways |= {after: (*way, after) for before, way in list(ways.items()) for after in TRANSITIONS[before] if after not in ways}
+        ways |= {
+            after: (*way, after)
+            for before, way in list(ways.items())
+            for after in TRANSITIONS[before]
+            if after not in ways
+        }
     return ways[wanted]
 
 
-@pytest.mark.parametrize("kind", ["node_queued", "node_state", "node_finding", "node_scored", "node_validity", "node_verdict"])
+@pytest.mark.parametrize(
+    "kind", ["node_queued", "node_state", "node_finding", "node_scored", "node_validity", "node_verdict"]
+)
 def test_an_event_of_an_unknown_node_is_refused(kind):
     with pytest.raises(JournalError, match=f"{kind}.*unknown node 'n007'"):
         Tree().apply(Event(0, 0.0, kind, {"node": "n007"}))

@@ -1,0 +1,131 @@
+"""`autotrainer run` and `autotrainer resume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, StudyArgument, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def run(
+    task: Annotated[str | None, typer.Option(help="What to learn; see `autotrainer tasks list`.")] = None,
+    budget: Annotated[str | None, typer.Option(help="NxDxT: 2xCPUx6m, 8xH100x24h.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Shipped model, folder, or hub id. Default: tiny on CPU, a Qwen2.5 instruct model on GPU."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the whole study. Default: 0.")] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="SECTION.KEY=VALUE", help="A setting, as recipe.learning_rate=1e-4; repeatable."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A study.toml; the other options override it."),
+    ] = None,
+    planner: Annotated[str | None, typer.Option(help="Who proposes. Default: rules.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Who selects the parent. Default: puct.")] = None,
+    skills: Annotated[
+        list[Path] | None,
+        typer.Option("--skills", metavar="DIR", help="A folder of more skills; repeatable."),
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Default: task, date and time.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print plan and cost; start and create nothing.")
+    ] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Run a study until its budget is spent.
+
+    Designs, trains, diagnoses, kills and forks runs, and confirms the best on fresh seeds before it claims a
+    gain. Ctrl-C asks it to stop: jobs write a checkpoint and the study pauses.
+    """
+    from autotrainer.cli.drive import drive
+    from autotrainer.cli.settings import Flags, build_config
+
+    flags = Flags(
+        task=task,
+        budget=budget,
+        model=model,
+        seed=seed,
+        planner=planner,
+        policy=policy,
+        study=study,
+        config=config,
+        skills=tuple(skills or ()),
+        settings=tuple(settings or ()),
+    )
+    asked = build_config(flags, runs)
+    from autotrainer.study import study as studies  # after the cheap checks
+
+    default = " (default)" if model is None and config is None else ""
+    if dry_run:
+        plan = studies.dry_run(asked)
+        print_json(plan) if json_output else _print_plan(plan)
+        return
+    root = studies.create_study(asked, runs)
+    typer.echo(
+        f"study {asked.id}: task {asked.task}, model {asked.model}{default}, seed {asked.seed}, in {root}",
+        err=json_output,
+    )
+    drive(root, json_output=json_output, created=True)
+
+
+def resume(
+    study: StudyArgument = None, runs: RunsOption = DEFAULT_RUNS, json_output: JsonOption = False
+) -> None:
+    """Take a study up where it was left.
+
+    Whatever ended it: a pause, a crash of the planner or of the machine. Jobs that still run are found again.
+    """
+    from autotrainer.cli.drive import drive
+    from autotrainer.cli.locate import find_study
+
+    drive(find_study(study, runs), json_output=json_output)
+
+
+def _print_plan(plan: Mapping[str, Any]) -> None:
+    """Plan and cost for a person."""
+    budget, sizes = plan["budget"], plan["plan"]
+    cost = sizes["cost"]
+    typer.echo(f"task {plan['task']}, model {plan['model']}, seed {plan['seed']}")
+    typer.echo(
+        f"budget {budget['text']}: {budget['devices']} {budget['kind']}, {budget['device_s']:.0f} "
+        f"device-seconds, {sizes['slots']} jobs at a time"
+    )
+    typer.echo(f"cost model {plan['cost_model']}")
+    typer.echo(
+        f"  a job starts in {cost['startup_s']:.1f} s, does a step in {cost['step_s']:.2f} s; "
+        f"an evaluation takes {cost['eval_s']:.1f} s"
+    )
+    typer.echo(
+        f"mode {sizes['mode']}: the budget buys {sizes['full_runs']:.1f} runs of {sizes['steps']} steps"
+    )
+    typer.echo(
+        f"  {sizes['careful_seeds']} careful seeds, {sizes['drafts']} drafts, "
+        f"at most {sizes['max_nodes']} nodes of {sizes['job_s']:.0f} s, paths of up to {sizes['max_depth']}"
+    )
+    judged = (
+        f"confirmation of {sizes['finalists']} on {sizes['confirm_seeds']} fresh seeds"
+        if sizes["confirm_seeds"]
+        else "a test without confirmation"
+    )
+    gain = sizes["provable_gain"]
+    proof = (
+        f"a gain of {100 * gain:.1f} points can be proved" if gain < 1 else "too few seeds to prove a gain"
+    )
+    typer.echo(f"  {sizes['confirm_reserve_s']:.0f} device-seconds kept back for {judged}: {proof}")
+    typer.echo("nothing was started")

@@ -1,0 +1,1 @@
+"""Hooks: files here change how a job trains, at the fixed points of api.py."""

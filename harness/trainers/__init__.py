@@ -1,0 +1,1 @@
+"""The trainers and what they are built from. Frozen."""
