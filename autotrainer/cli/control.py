@@ -59,7 +59,7 @@ def run_node(
 
     root = find_study(study, runs)
     require_node(StudyView.read(root), node)
-    from autotrainer.study.study import run_node as repeat
+    from autotrainer.study.replay import run_node as repeat
 
     folder = output or Path(tempfile.mkdtemp(prefix=f"autotrainer-{node}-"))
     figures = repeat(root, node, folder.resolve())

@@ -39,8 +39,10 @@ def diagnose_running(runtime: Runtime) -> None:
         known = metrics.last_step // EVERY * EVERY
         if known <= runtime.diagnosed_until(node.id):
             continue
+        killed = first_kill(
+            metrics.until(known), facts(runtime, node), EVERY, after=runtime.diagnosed_until(node.id)
+        )
         runtime.diagnosed_until(node.id, known)
-        killed = first_kill(metrics.until(known), facts(runtime, node), EVERY)
         if killed is not None:
             kill(runtime, node, killed[0], metrics)
 
@@ -68,7 +70,6 @@ def request_stop(runtime: Runtime, job_id: str, reason: str, *, now: bool) -> No
     """Add a stop to a job's control.json, once."""
     path = runtime.paths.job(job_id) / "control.json"
     control = Control.read(path) if path.is_file() else Control()
-    kind = "stop_now" if now else "stop"
     if any(request.kind in ("stop", "stop_now") for request in control.requests):
         return
-    control.with_request(kind, reason=reason).write(path)
+    control.with_request("stop_now" if now else "stop", reason=reason).write(path)

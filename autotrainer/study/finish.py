@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
+from autotrainer.errors import EvaluationError
 from autotrainer.search.gates import Judgement, judge
 from autotrainer.search.statistics import paired_difference_of_seeds
 from autotrainer.study.runtime import Runtime
@@ -21,13 +22,25 @@ def finish_test(runtime: Runtime) -> None:
     if runtime.view().phase != "test" or runtime.tree.active:
         return
     nodes = _to_test(runtime)
-    if not all([request_scores(runtime, node, ("test",)) for node in nodes]):
+    answered = [_scored(runtime, node) for node in nodes]
+    if not all(answered):
         return
-    judged = runtime.tree.with_scores({node.id: _with_items(runtime, node) for node in nodes})
+    judged = runtime.tree.with_scores({node.id: _with_items(runtime, runtime.tree[node.id]) for node in nodes})
     judgement = judge(judged, runtime.plan)
     _record_verdicts(runtime, judgement)
     runtime.record("phase", phase="done", reason=judgement.reasons[0] if judgement.reasons else "judged")
     runtime.record("study_finished", reason="completed", summary=summarise(judged, judgement))
+
+
+def _scored(runtime: Runtime, node: Node) -> bool:
+    """Whether the node's test score is there, or never will be."""
+    if any(event.kind == "note" and event.data["data"].get("unscored") == node.id for event in runtime.journal):
+        return True
+    try:
+        return request_scores(runtime, node, ("test",))
+    except EvaluationError as error:
+        runtime.record("note", text=f"{node.id} has no test score: {error}", data={"unscored": node.id})
+        return True
 
 
 def _with_items(runtime: Runtime, node: Node) -> dict[str, Score]:

@@ -131,7 +131,7 @@ def launch(
         job_id=job_id,
         argv=[runtime.python, "-m", module, str(directory / spec_file)],
         cwd=str(workspace),
-        env={**job_environment(own, workspace), "TMPDIR": str(scratch)},
+        env={**job_environment(own, workspace), "TMPDIR": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")},
         wall_s=wall_s,
         heartbeat_stale_s=runtime.config.budget.heartbeat_stale_s,
         phase_s=PHASE_LIMITS_S,

@@ -37,7 +37,13 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
         progress(f"smoke run: {SMOKE_STEPS} steps of the careful recipe")
         evaluator_job.ensure_running(runtime)
         cost = _measure(runtime, progress)
-        plan = make_plan(runtime.budget, cost, runtime.config.search, model_name=runtime.config.model)
+        plan = make_plan(
+            runtime.budget,
+            cost,
+            runtime.config.search,
+            model_name=runtime.config.model,
+            slots=runtime.config.budget.slots,
+        )
         runtime.record(
             "study_prepared",
             manifest=manifest.model_dump(),

@@ -30,6 +30,7 @@ from autotrainer.study.diagnose import diagnose_running
 from autotrainer.study.jobs import default_python
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.view import StudyView
+from autotrainer.tracking.base import Tracker
 from autotrainer.tracking.mlflow import MlflowTracker
 from autotrainer.tree.journal import Journal
 
@@ -90,7 +91,9 @@ def dry_run(config: StudyConfig) -> dict[str, Any]:
     validate(config)
     budget = parse_budget(config.budget_text)
     cost = nominal_cost(config.model, cpu=budget.is_cpu)
-    plan = make_plan(budget, cost, config.search, model_name=config.model)
+    plan = make_plan(
+        budget, cost, config.search, model_name=config.model, slots=config.budget.slots
+    )
     return {
         "schema_version": 1,
         "task": config.task,
@@ -158,8 +161,13 @@ def run_study(
         if runtime.view().state == "finished":
             return runtime.view()
         _take_up(runtime)
-        setup.prepare_study(runtime, progress=on_setup or (lambda text: None))
-        _loop(runtime, on_tick or (lambda view: None))
+        tracker = MlflowTracker(runtime.paths.root.parent)
+        try:
+            tracker.mirror(runtime.view())  # a new database is made before the clock starts
+            setup.prepare_study(runtime, progress=on_setup or (lambda text: None))
+            _loop(runtime, tracker, on_tick or (lambda view: None))
+        finally:
+            tracker.close()
         return runtime.view()
     finally:
         lock.release()
@@ -176,11 +184,10 @@ def _take_up(runtime: Runtime) -> None:
     runtime.record("note", text="control plane started", data={"evaluator_base": number})
 
 
-def _loop(runtime: Runtime, on_tick: Callable[[StudyView], None]) -> None:
+def _loop(runtime: Runtime, tracker: Tracker, on_tick: Callable[[StudyView], None]) -> None:
     from autotrainer.study.graph import Loop
     from autotrainer.ui.report import write_report
 
-    tracker = MlflowTracker(runtime.paths.root.parent)
     mirrored = 0.0
     with Loop(runtime, STEPS) as loop:
         while runtime.view().state == "running":
@@ -194,7 +201,8 @@ def _loop(runtime: Runtime, on_tick: Callable[[StudyView], None]) -> None:
     evaluator_job.stop(runtime)
     write_report(runtime.view())
     tracker.mirror(runtime.view())
-    tracker.close()
+    if tracker.last_error is not None:
+        runtime.record("note", text=f"MLflow is behind: {tracker.last_error}", data={})
 
 
 def _end(runtime: Runtime) -> None:

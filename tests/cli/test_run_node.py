@@ -24,7 +24,7 @@ def test_a_node_is_repeated_in_the_folder_asked_for_and_the_exit_code_tells(
         asked.append((root, node, output))
         return {"steps_compared": 60, "largest_difference": 0.0, "equal": equal}
 
-    monkeypatch.setattr("autotrainer.study.study.run_node", repeat, raising=False)
+    monkeypatch.setattr("autotrainer.study.replay.run_node", repeat)
     ended = cli("run-node", "one", "n001", "--output", "scratch", "--json")
     assert ended.code == code
     assert asked == [(recorded, "n001", tmp_path / "scratch")]
