@@ -68,7 +68,14 @@ def _run(view: StudyView, job_id: str, output: Path, workspace: Path) -> JobResu
     spec = JobSpec.read(recorded / "job.json")
     spec.model_copy(update={"output": str(directory)}).write(directory / "job.json")
     launch = LaunchSpec.read(recorded / "launch.json")
-    env = {**launch.env, "PYTHONPATH": str(workspace)}
+    scratch = directory / "tmp"
+    scratch.mkdir()
+    env = {
+        **launch.env,
+        "PYTHONPATH": str(workspace),
+        "TMPDIR": str(scratch),
+        "TRITON_CACHE_DIR": str(scratch / "triton"),
+    }
     argv = [*launch.argv[:-1], str(directory / "job.json")]
     launch.model_copy(
         update={"argv": argv, "cwd": str(workspace), "env": env, "writable": [str(directory)]}
