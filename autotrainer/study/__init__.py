@@ -1,1 +1,1 @@
-"""study"""
+"""The study: set-up, loop, end, replay."""

@@ -14,7 +14,10 @@ from autotrainer.recipe.knobs import KNOBS, KnobValue, knob
 
 
 class SearchSettings(BaseModel):
-    """The search; `--set search.KEY=VALUE`. None means: the plan chooses, from budget, model and cost model."""
+    """The search; `--set search.KEY=VALUE`.
+
+    None means: the plan chooses, from budget, model and cost model.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 

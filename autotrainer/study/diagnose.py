@@ -13,11 +13,11 @@ from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.state import NodeState
 
 EVERY = 5
-"""Kill rules look at prefixes of so many steps, so that what they decide does not depend on when the loop looks."""
+"""Kill rules look at prefixes of so many steps: what they decide does not depend on when the loop looks."""
 
 
 def facts(runtime: Runtime, node: Node) -> dict[str, Any]:
-    """What thresholds depend on: the last stage's knobs, its length, how it starts, the base model's accuracy."""
+    """What thresholds depend on: the last stage's knobs, its length, its start, the base model's accuracy."""
     stage = node.proposal.recipe.stages[-1]
     base = runtime.tree.nodes[0].score("dev")
     return {
@@ -29,7 +29,10 @@ def facts(runtime: Runtime, node: Node) -> dict[str, Any]:
 
 
 def diagnose_running(runtime: Runtime) -> None:
-    """Apply the kill rules to every running node of the search; a killed node's findings are those known at that step."""
+    """Apply the kill rules to every running node of the search.
+
+    A killed node's findings are those known at the step where the rule held.
+    """
     if not runtime.config.search.kill:
         return
     for node in runtime.tree.with_state(NodeState.RUNNING):

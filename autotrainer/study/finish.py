@@ -18,14 +18,16 @@ from autotrainer.tree.tree import Tree
 
 
 def finish_test(runtime: Runtime) -> None:
-    """In phase test: score base, controls and the winner's seeds on test, then judge and finish; idempotent."""
+    """In phase test: score base, controls and finalists' seeds on test, then judge and finish; idempotent."""
     if runtime.view().phase != "test" or runtime.tree.active:
         return
     nodes = _to_test(runtime)
     answered = [_scored(runtime, node) for node in nodes]
     if not all(answered):
         return
-    judged = runtime.tree.with_scores({node.id: _with_items(runtime, runtime.tree[node.id]) for node in nodes})
+    judged = runtime.tree.with_scores(
+        {node.id: _with_items(runtime, runtime.tree[node.id]) for node in nodes}
+    )
     judgement = judge(judged, runtime.plan)
     _record_verdicts(runtime, judgement)
     runtime.record("phase", phase="done", reason=judgement.reasons[0] if judgement.reasons else "judged")
@@ -34,7 +36,9 @@ def finish_test(runtime: Runtime) -> None:
 
 def _scored(runtime: Runtime, node: Node) -> bool:
     """Whether the node's test score is there, or never will be."""
-    if any(event.kind == "note" and event.data["data"].get("unscored") == node.id for event in runtime.journal):
+    if any(
+        event.kind == "note" and event.data["data"].get("unscored") == node.id for event in runtime.journal
+    ):
         return True
     try:
         return request_scores(runtime, node, ("test",))
@@ -53,7 +57,7 @@ def _with_items(runtime: Runtime, node: Node) -> dict[str, Score]:
 
 
 def _to_test(runtime: Runtime) -> list[Node]:
-    """What is worth scoring on test: the base, the confirmation and control seeds (careful seeds where no control ended)."""
+    """What is worth scoring on test: base, confirmation and control (careful where no control ended)."""
     controls = _completed(runtime, Purpose.CONTROL) or _completed(runtime, Purpose.CAREFUL)
     return [*_completed(runtime, Purpose.BASE), *controls, *_completed(runtime, Purpose.CONFIRM)]
 

@@ -1,8 +1,9 @@
 """The loop as a LangGraph graph over plain functions, one invocation a tick.
 
-State is the study's id and the journal's position. A checkpoint is written before each node (`durability="sync"`), so a tick that was
-cut short goes on where it was, provided that the journal stands where the checkpoint says; where the two disagree the journal
-wins and the tick starts anew, which is safe because every step is idempotent. The thread is dropped after each tick.
+State is the study's id and the journal's position. A checkpoint is written before each node
+(`durability="sync"`), so a tick that was cut short goes on where it was, provided that the journal stands
+where the checkpoint says; where the two disagree the journal wins and the tick starts anew, which is safe
+because every step is idempotent. The thread is dropped after each tick.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Loop:
         self._saver.delete_thread(self._runtime.config.id)
         return False
 
-    def _node(self, step: Step) -> Callable[[TickState], dict[str, int]]:
+    def _node(self, step: Step) -> Any:
         def run(state: TickState) -> dict[str, int]:
             step(self._runtime)
             return {"position": len(self._runtime.journal)}

@@ -17,7 +17,7 @@ from autotrainer.tree.node import Node
 from autotrainer.workspace.digest import frozen_digests
 
 PHASE_LIMITS_S = {"start": 300.0, "load": 600.0, "probe": 600.0, "checkpoint": 600.0, "finish": 600.0}
-"""A job that stays longer in one of these phases hangs; train, generate and reward are bounded by the wall limit."""
+"""A job that stays longer in one of these phases hangs; the wall limit bounds the others."""
 
 
 def resources(runtime: Runtime) -> Resources:
@@ -98,7 +98,7 @@ def job_spec(
 
 
 def wall_limit(runtime: Runtime, steps: int) -> float:
-    """Seconds after which a job is stopped: asked for, or three times the estimate and at least two minutes."""
+    """Seconds after which a job is stopped: as asked, or three times the estimate, at least two minutes."""
     if runtime.config.budget.wall_s is not None:
         return runtime.config.budget.wall_s
     return max(120.0, 3.0 * runtime.plan.cost.job_s(steps))
@@ -117,7 +117,7 @@ def launch(
     spec: Mapping[str, Any] | None = None,
     network: bool | None = None,
 ) -> None:
-    """Write the spec and launch.json of a job and submit it; a job that was submitted before is only attached to."""
+    """Write spec and launch.json of a job and submit it; one that was submitted before is attached to."""
     directory = runtime.paths.job(job_id)
     directory.mkdir(parents=True, exist_ok=True)
     if spec is not None:
@@ -131,7 +131,11 @@ def launch(
         job_id=job_id,
         argv=[runtime.python, "-m", module, str(directory / spec_file)],
         cwd=str(workspace),
-        env={**job_environment(own, workspace), "TMPDIR": str(scratch), "TRITON_CACHE_DIR": str(scratch / "triton")},
+        env={
+            **job_environment(own, workspace),
+            "TMPDIR": str(scratch),
+            "TRITON_CACHE_DIR": str(scratch / "triton"),
+        },
         wall_s=wall_s,
         heartbeat_stale_s=runtime.config.budget.heartbeat_stale_s,
         phase_s=PHASE_LIMITS_S,

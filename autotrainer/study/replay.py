@@ -31,7 +31,8 @@ def run_node(root: Path, node: str, output: Path) -> dict[str, Any]:
     """Run a node's recorded attempt again in `output` and compare its metrics with the recorded ones.
 
     Returns:
-        steps compared, `equal` (every compared value is), the largest difference and where it is, the result's status.
+        steps compared, `equal` (every compared value is), the largest difference and where it is, the
+        result's status.
 
     Raises:
         ConfigError: there is no such node, it never ran, or `output` is not empty.

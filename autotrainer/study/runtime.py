@@ -29,7 +29,10 @@ from autotrainer.tree.tree import Tree
 
 @dataclass
 class Runtime:
-    """What the steps of the loop work on. Everything that has to survive a crash is in the journal or in the contract's files."""
+    """What the steps of the loop work on.
+
+    Everything that has to survive a crash is in the journal or in the contract's files.
+    """
 
     paths: StudyPaths
     config: StudyConfig

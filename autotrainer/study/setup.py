@@ -1,4 +1,7 @@
-"""Set-up of a study before its clock starts: pristine harness, data and vault, smoke run, plan. Every part may be repeated."""
+"""Set-up of a study before its clock starts: pristine harness, data and vault, smoke run, plan.
+
+Every part may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
         _run(runtime, "prepare", _launch_prepare, progress)
         manifest = Manifest.read(runtime.paths.manifest)
         _check_audit(manifest)
+        _check_sizes(runtime, manifest)
         progress(f"smoke run: {SMOKE_STEPS} steps of the careful recipe")
         evaluator_job.ensure_running(runtime)
         cost = _measure(runtime, progress)
@@ -59,7 +63,7 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
 def _run(
     runtime: Runtime, kind: str, start: Callable[[Runtime, str], None], progress: Callable[[str], None]
 ) -> JobResult:
-    """Run a set-up job to its end, attaching to one that a crash of ours left; a crashed one is tried again."""
+    """Run a set-up job to its end; attach to one that a crash of ours left, try a crashed one again."""
     result = None
     for attempt in range(1, runtime.config.search.max_attempts + 1):
         job_id = f"{kind}.{attempt}"
@@ -136,7 +140,8 @@ def _check_audit(manifest: Manifest) -> None:
     if audit["gold_accepted"] < 1.0 or audit["bad_rejected"] < 1.0 or audit["overlap"] != 0:
         raise ConfigError(
             f"the verifier or the splits of task {manifest.task} failed their audit: gold answers accepted "
-            f"{audit['gold_accepted']:.1%} (must be 100%), bad ones rejected {audit['bad_rejected']:.1%} (must be 100%), "
+            f"{audit['gold_accepted']:.1%} (must be 100%), bad ones rejected "
+            f"{audit['bad_rejected']:.1%} (must be 100%), "
             f"items in two splits {audit['overlap']} (must be 0)"
         )
 
@@ -180,14 +185,14 @@ def _measure(runtime: Runtime, progress: Callable[[str], None]) -> JobCost:
 
 
 def _measure_evaluation(runtime: Runtime) -> float:
-    """Seconds of one evaluation on dev, scaled from one on the probe."""
+    """Seconds of one evaluation: the base model on as much of dev as a node is scored on."""
     config = runtime.config.evaluation
     request = runtime.evaluator.request(
         "smoke",
         0,
-        "probe",
+        "dev",
         runtime.model_path,
-        n=0,
+        n=config.dev_items,
         samples=config.samples,
         temperature=config.temperature,
         max_completion_length=runtime.max_completion_length,
@@ -199,6 +204,13 @@ def _measure_evaluation(runtime: Runtime) -> float:
         if time.monotonic() > deadline:
             raise ExecutorError(f"the evaluator did not answer within {_SETUP_LIMIT_S:.0f} s")
         time.sleep(0.1)
-    sizes = Manifest.read(runtime.paths.manifest).splits
-    dev = config.dev_items or int(sizes["dev"]["n"])
-    return float(answer.device_seconds) * max(1.0, dev / max(1, answer.n))
+    return float(answer.device_seconds)
+
+
+def _check_sizes(runtime: Runtime, manifest: Manifest) -> None:
+    """Refuse more items of dev than there are."""
+    asked, there = runtime.config.evaluation.dev_items, int(manifest.splits["dev"]["n"])
+    if asked > there:
+        raise ConfigError(
+            f"evaluation.dev_items = {asked} is not allowed: dev of task {manifest.task} has {there} items"
+        )

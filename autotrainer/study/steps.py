@@ -1,7 +1,8 @@
 """The steps of one tick of the loop: plain functions of the runtime, each idempotent.
 
-A step reads the journal's fold and the jobs' files, and records what follows. A crash between any two lines leaves a journal from
-which the next tick goes on: job submission is keyed by the job's id, evaluation by its request, settling by the job's id.
+A step reads the journal's fold and the jobs' files, and records what follows. A crash between any two lines
+leaves a journal from which the next tick goes on: job submission is keyed by the job's id, evaluation by its
+request, settling by the job's id.
 """
 
 from __future__ import annotations
@@ -186,7 +187,10 @@ def collect_scores(runtime: Runtime) -> None:
 
 
 def free_slots(runtime: Runtime) -> int:
-    """Slots without a node; a node keeps its slot until it is scored, so that what is proposed next does not depend on timing."""
+    """Slots without a node.
+
+    A node keeps its slot until it is scored: what is proposed next does not depend on timing.
+    """
     return runtime.plan.slots - len(runtime.tree.active)
 
 
@@ -197,7 +201,7 @@ def stopping(runtime: Runtime) -> bool:
 
 
 def wind_down(runtime: Runtime) -> None:
-    """Where the study is stopping: queued nodes are cancelled, running jobs asked to leave a checkpoint and end."""
+    """Where the study is stopping: cancel queued nodes, ask running jobs to leave a checkpoint and end."""
     if not stopping(runtime):
         return
     reason = "stopped by a person" if runtime.should_stop() else "the deadline has passed"
@@ -270,7 +274,7 @@ def careful_proposal(runtime: Runtime) -> Proposal:
 
 
 def propose_confirmation(runtime: Runtime) -> None:
-    """Put the finalists' and the control's fresh seeds into the tree; those that a crash left out are added."""
+    """Put the finalists' and the control's fresh seeds into the tree, also those that a crash left out."""
     known = len(runtime.tree.with_purpose(Purpose.CONFIRM, Purpose.CONTROL))
     phase = runtime.view().last("phase")
     proposals = proposals_for_confirmation(

@@ -70,7 +70,7 @@ def create_study(config: StudyConfig, runs: Path) -> Path:
     """Create a study's folder with study.toml and the first event of its journal.
 
     Raises:
-        ConfigError: something is wrong with what was asked, the devices are not there, or the folder is taken.
+        ConfigError: what was asked is wrong, the devices are not there, or the folder is taken.
     """
     validate(config)
     require_devices(parse_budget(config.budget_text))
@@ -91,9 +91,7 @@ def dry_run(config: StudyConfig) -> dict[str, Any]:
     validate(config)
     budget = parse_budget(config.budget_text)
     cost = nominal_cost(config.model, cpu=budget.is_cpu)
-    plan = make_plan(
-        budget, cost, config.search, model_name=config.model, slots=config.budget.slots
-    )
+    plan = make_plan(budget, cost, config.search, model_name=config.model, slots=config.budget.slots)
     return {
         "schema_version": 1,
         "task": config.task,

@@ -1,4 +1,7 @@
-"""StudyView: a study as a reader sees it, rebuilt from its journal; the one source of `show`, report, page and MLflow."""
+"""StudyView: a study as a reader sees it, rebuilt from its journal.
+
+The one source of `show`, report, page and MLflow.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class StudyView:
 
     @property
     def simulated(self) -> bool:
-        """Whether a simulated landscape was trained instead of a model; every reader says so where it holds."""
+        """Whether a simulated landscape was trained instead of a model; every reader says so then."""
         return False
 
     @property
@@ -98,7 +101,7 @@ class StudyView:
         return {"train_device_s": train, "eval_device_s": evaluate}
 
     def changes(self, node: Node) -> list[dict[str, Any]]:
-        """What the node's last stage has that its parent's (for a draft: the careful recipe's) has not, seeds aside."""
+        """What the node's last stage has that its parent's (a draft: the careful recipe's) has not."""
         reference = self._reference(node)
         if reference is None:
             return []

@@ -92,4 +92,6 @@ def test_nothing_is_killed_with_a_good_learning_rate(begin):
     view = run_study(root)
     assert [event.kind for event in view.events].count("kill_requested") == 0
     assert {node.state for node in view.tree.nodes} == {NodeState.COMPLETED}
-    assert not [finding for node in view.tree.nodes for finding in node.findings if finding.kind == "collapse"]
+    assert not [
+        finding for node in view.tree.nodes for finding in node.findings if finding.kind == "collapse"
+    ]

@@ -39,9 +39,10 @@ def command(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def killed_job(paths: StudyPaths, rng: random.Random) -> str | None:
-    """Kill the process of a training job that runs now; its id, or None where none runs."""
+    """Kill a training job that runs now and has an attempt left; its folder, or None where there is none."""
     view = StudyView.read(paths.root)
-    running = list(view.tree.with_state(NodeState.RUNNING))
+    limit = view.config.search.max_attempts
+    running = [node for node in view.tree.with_state(NodeState.RUNNING) if node.attempt < limit]
     if not running:
         return None
     record = paths.job(rng.choice(running).job_id) / "supervisor.json"
