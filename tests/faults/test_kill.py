@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from autotrainer.contract.paths import StudyPaths
-from autotrainer.study.study import run_study
+from autotrainer.study import steps
+from autotrainer.study.study import open_runtime, run_study
 from autotrainer.study.view import StudyView
 from autotrainer.tree.state import NodeState
 
@@ -85,10 +86,39 @@ def run_killed(runs: Path, seed: int, kills: int) -> tuple[StudyPaths, int]:
     return paths, jobs
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_study_survives_kill_9_of_control_plane_and_jobs_at_random_moments(tmp_path, seed):
-    paths, _ = run_killed(tmp_path / "runs", seed, kills=6)
-    view = StudyView.read(paths.root)
+@pytest.fixture(scope="module", params=[1, 2])
+def survivor(request, tmp_path_factory) -> StudyView:
+    """A whole study with two slots that was killed six times."""
+    paths, _ = run_killed(tmp_path_factory.mktemp("runs") / "runs", request.param, kills=6)
+    return StudyView.read(paths.root)
+
+
+def next_proposal(view: StudyView, position: int, folder: Path) -> dict:
+    """What the study proposes when it has nothing but the first `position` events of its journal."""
+    folder.mkdir()
+    for name in ("study.toml", "nodes", "data", "evals"):
+        (folder / name).symlink_to(view.paths.root / name)
+    lines = view.paths.journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "journal.jsonl").write_text("".join(lines[:position]), encoding="utf-8")
+    runtime = open_runtime(folder)
+    runtime.clock = lambda: view.events[position].time
+    steps.plan_next(runtime)
+    return next(event for event in list(runtime.journal)[position:] if event.kind == "node_proposed").data
+
+
+def test_with_several_slots_the_next_proposal_follows_from_the_journal_and_the_seed(survivor, tmp_path):
+    kinds = [event.kind for event in survivor.events]
+    proposed = [
+        i for i in range(1, len(kinds)) if kinds[i] == "node_proposed" and kinds[i - 1] != "node_proposed"
+    ][1:]
+    assert len(proposed) >= 3
+    for position in proposed:
+        found = next_proposal(survivor, position, tmp_path / str(position))
+        assert found == survivor.events[position].data
+
+
+def test_a_study_survives_kill_9_of_control_plane_and_jobs_at_random_moments(survivor):
+    view, paths = survivor, survivor.paths
     assert view.state == "finished"
     submitted = Counter(event.data["job_id"] for event in view.events if event.kind == "job_submitted")
     settled = Counter(event.data["job_id"] for event in view.events if event.kind == "job_settled")
