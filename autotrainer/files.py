@@ -1,7 +1,7 @@
 """Reading and writing the contract's files: atomic, durable, with one policy for NaN.
 
-Non-finite numbers are the strings "NaN", "Infinity" and "-Infinity" on disk, in both directions of metrics; a reader of
-a `.jsonl` file tolerates one torn last line and no more.
+Non-finite numbers are the strings "NaN", "Infinity" and "-Infinity" on disk, in both directions of metrics; a
+reader of a `.jsonl` file tolerates one torn last line and no more.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ def resolve_model(name: str) -> str:
     if path.exists() or name.startswith((".", "/", "~")) or name.count("/") != 1:
         known = ", ".join(model_names())
         raise ConfigError(
-            f"unknown model {name!r}: give a shipped model ({known}), a folder with config.json, or a hub id owner/name"
+            f"unknown model {name!r}: give a shipped model ({known}), a folder with config.json, "
+            "or a hub id owner/name"
         )
     return name

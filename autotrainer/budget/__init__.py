@@ -1,1 +1,1 @@
-"""budget"""
+"""Budgets: grammar, cost model, ledger."""

@@ -1,8 +1,9 @@
 """Nominal cost of a job before anything was measured: what `--dry-run` uses, and what the smoke run replaces.
 
-The figures are orders of magnitude, not measurements of the user's machine: on a CPU core a GRPO step of the shipped tiny model
-takes 0.12-0.18 s and a job needs about 8 s for its imports; on an H100 a step of a 1.5B model with 64 prompts x 8
-completions of about a thousand tokens takes about 47 s. Other sizes scale with the number of parameters.
+The figures are orders of magnitude, not measurements of the user's machine: on a CPU core a GRPO step of the
+shipped tiny model takes 0.12-0.18 s and a job needs about 8 s for its imports; on an H100 a step of a 1.5B
+model with 64 prompts x 8 completions of about a thousand tokens takes about 47 s. Other sizes scale with the
+number of parameters.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def parse_budget(text: str) -> BudgetSpec:
     match = _PATTERN.match(text.strip())
     if match is None:
         raise ConfigError(
-            f"budget {text!r} is not of the form NxDxT: devices, kind, time with s, m, h or d, as in 2xCPUx6m or 8xH100x24h"
+            f"budget {text!r} is not of the form NxDxT: devices, kind, time with s, m, h or d, "
+            "as in 2xCPUx6m or 8xH100x24h"
         )
     devices, seconds = int(match["n"]), float(match["time"]) * _SECONDS[match["unit"]]
     if devices < 1 or seconds <= 0:

@@ -10,10 +10,13 @@ from autotrainer.tree.event import Event
 
 
 class Ledger:
-    """What was granted, what running jobs hold (leases), and what was used. Settling is idempotent per job id.
+    """What was granted, what running jobs hold (leases), and what was used.
 
-    A job's lease is written with `job_submitted` and turns into use with `job_settled`; evaluations are charged with
-    `node_scored`, anything else with `charge`. A job may use more than its lease: use is what the clock says.
+    Settling is idempotent per job id.
+
+    A job's lease is written with `job_submitted` and turns into use with `job_settled`; evaluations are
+    charged with `node_scored`, anything else with `charge`. A job may use more than its lease: use is what
+    the clock says.
     """
 
     def __init__(self) -> None:
@@ -60,7 +63,8 @@ class Ledger:
         """
         if device_s > self.remaining:
             raise BudgetExceededError(
-                f"{job_id} needs {device_s:.0f} device-seconds; {self.remaining:.0f} of {self.granted:.0f} are left "
+                f"{job_id} needs {device_s:.0f} device-seconds; {self.remaining:.0f} of "
+                f"{self.granted:.0f} are left "
                 f"({self.used:.0f} used, {self.reserved:.0f} reserved)"
             )
 

@@ -1,1 +1,1 @@
-"""contract"""
+"""The contract's files, control-plane side."""

@@ -11,7 +11,7 @@ from autotrainer.files import decode_number, read_jsonl
 
 
 class Metrics:
-    """One run's logged rows in the order of their steps, one row a step (the later one where a step repeats)."""
+    """One run's logged rows in the order of their steps, one a step (the later where a step repeats)."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take rows that have an integer `step`; rows without one are left out."""

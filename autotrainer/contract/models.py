@@ -1,5 +1,6 @@
-"""The contract's files as pydantic models, control-plane side (docs/contract.md). The harness has its own reading of the same
-files; golden copies in tests/contract hold the two together.
+"""The contract's files as pydantic models, control-plane side (docs/contract.md).
+
+The harness has its own reading of the same files; golden copies in tests/contract hold the two together.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ from autotrainer.tree.finding import Finding
 
 
 class Diagnostic(Protocol):
-    """One symptom. Pure: equal metrics and context give equal findings; no file, clock or random number is touched.
+    """One symptom.
 
-    `context` holds facts of the recipe that thresholds depend on: learning_rate, num_iterations, beta, steps (planned),
-    max_completion_length, fork (bool), base_accuracy (on the probe, may be missing). Where the keys that a diagnostic needs
-    were not logged, it yields nothing.
+    Pure: equal metrics and context give equal findings; no file, clock or random number is touched.
+
+    `context` holds facts of the recipe that thresholds depend on: learning_rate, num_iterations, beta, steps
+    (planned), max_completion_length, fork (bool), base_accuracy (on the probe, may be missing). Where the
+    keys that a diagnostic needs were not logged, it yields nothing.
     """
 
     kind: ClassVar[str]

@@ -17,8 +17,8 @@ from autotrainer.tree.proposal import Edge, Prediction
 class Intervention:
     """What a skill wants changed: knobs of the last stage, hooks added to it, and how to start.
 
-    `from_base` asks for a restart from the base model instead of the node's last checkpoint; `before_onset` for the last
-    checkpoint before the finding's onset (the base where there is none).
+    `from_base` asks for a restart from the base model instead of the node's last checkpoint; `before_onset`
+    for the last checkpoint before the finding's onset (the base where there is none).
     """
 
     knobs: Mapping[str, KnobValue] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Skill(Protocol):
     """
 
     def applies(self, recipe: Recipe, findings: Sequence[Finding]) -> bool:
-        """Whether the intervention makes sense for a node with this recipe (its own stages) and these findings."""
+        """Whether the intervention makes sense for a node with this recipe (its own) and these findings."""
         ...
 
     def propose(self, recipe: Recipe, findings: Sequence[Finding]) -> Intervention:

@@ -1,1 +1,1 @@
-"""planners"""
+"""Planners: who proposes the next node."""

@@ -16,11 +16,11 @@ from autotrainer.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """What a planner may look at: a function of the journal's prefix and the study's seed, never of the clock.
+    """What a planner may look at: a function of the journal's prefix and the seed, never of the clock.
 
-    `careful` is the study's careful recipe (one stage, from the base); `steps` the length of a search node in optimiser steps;
-    `metrics` reads a node's metrics. `rng` is seeded by the study's seed and the number of nodes, so the same prefix gives
-    the same numbers. `settings` are the `--set search.*` values.
+    `careful` is the study's careful recipe (one stage, from the base); `steps` the length of a search node in
+    optimiser steps; `metrics` reads a node's metrics. `rng` is seeded by the study's seed and the number of
+    nodes, so the same prefix gives the same numbers. `settings` are the `--set search.*` values.
     """
 
     tree: Tree

@@ -1,1 +1,1 @@
-"""recipe"""
+"""Recipes: knobs, stages, forks, and what a job gets of them."""

@@ -1,8 +1,8 @@
 """The knobs that a planner may turn: bounds, scale, unit and role of each, and the TRL argument behind it.
 
-Roles: a capacity knob only grows along a path (a prior that a finding may overrule), a regulariser goes both ways,
-a structure knob changes the objective. Bounds are those inside which the literature or a trial has seen training work;
-a value outside is refused.
+Roles: a capacity knob only grows along a path (a prior that a finding may overrule), a regulariser goes both
+ways, a structure knob changes the objective. Bounds are those inside which the literature or a trial has seen
+training work; a value outside is refused.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference between two recipes: `key` is `<stage>.<field>` or `<stage>.knobs.<knob>`; None = absent."""
+    """One difference of two recipes: `key` is `<stage>.<field>` or `<stage>.knobs.<knob>`; None = absent."""
 
     key: str
     old: Any

@@ -1,1 +1,1 @@
-"""search"""
+"""Search: plan, schedule, selection, kill rules, gates, statistics."""

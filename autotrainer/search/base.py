@@ -11,8 +11,10 @@ from autotrainer.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """What a policy may look at besides the tree: progress in [0, 1] of the search's share of the nodes that the plan foresees
-    (not of the clock), the random numbers of this decision, how many drafts the plan wants first, and the depth allowed.
+    """What a policy may look at besides the tree.
+
+    `progress` in [0, 1] of the search's share of the nodes that the plan foresees (not of the clock), the
+    random numbers of this decision, how many drafts the plan wants first, and the depth allowed.
     """
 
     progress: float
@@ -22,10 +24,10 @@ class SearchContext:
 
 
 class SearchPolicy(Protocol):
-    """Selects; holds no state of its own, so that a decision is a function of the journal's prefix and the seed."""
+    """Selects; holds no state of its own: a decision is a function of the journal's prefix and the seed."""
 
     name: ClassVar[str]
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
-        """The node to branch from (the base's id for a draft), or None where it is better to wait for running nodes."""
+        """The node to branch from (the base's id for a draft), or None where waiting is better."""
         ...

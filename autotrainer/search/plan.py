@@ -24,8 +24,9 @@ class JobCost:
 class Plan:
     """Mode and sizes of a study; a pure function of budget, cost and settings (see make_plan).
 
-    `confirm_reserve_s` device-seconds are kept back for confirmation and the final test; `provable_gain` is the smallest
-    difference of means (as a share, 0.02 = 2 points) that the confirmation can prove at the assumed seed deviation.
+    `confirm_reserve_s` device-seconds are kept back for confirmation and the final test; `provable_gain` is
+    the smallest difference of means (as a share, 0.02 = 2 points) that the confirmation can prove at the
+    assumed seed deviation.
     """
 
     mode: str

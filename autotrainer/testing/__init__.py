@@ -1,1 +1,1 @@
-"""testing"""
+"""Conformance classes and public fakes, for our tests and other people's."""

@@ -1,1 +1,1 @@
-"""tree"""
+"""The run tree: a fold over the journal."""

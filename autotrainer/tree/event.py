@@ -34,7 +34,29 @@ from autotrainer.errors import JournalError
 from autotrainer.files import SCHEMA_VERSION
 
 KINDS = frozenset(
-    ["study_created", "study_prepared", "study_started", "study_paused", "study_resumed", "study_finished", "phase", "node_proposed", "node_queued", "job_submitted", "job_settled", "node_state", "node_finding", "kill_requested", "node_trained", "eval_requested", "node_scored", "node_validity", "node_verdict", "charge", "note"]
+    [
+        "study_created",
+        "study_prepared",
+        "study_started",
+        "study_paused",
+        "study_resumed",
+        "study_finished",
+        "phase",
+        "node_proposed",
+        "node_queued",
+        "job_submitted",
+        "job_settled",
+        "node_state",
+        "node_finding",
+        "kill_requested",
+        "node_trained",
+        "eval_requested",
+        "node_scored",
+        "node_validity",
+        "node_verdict",
+        "charge",
+        "note",
+    ]
 )
 
 

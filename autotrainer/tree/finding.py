@@ -33,8 +33,9 @@ class Evidence:
 class Finding:
     """What a diagnostic saw.
 
-    `kind` is the diagnostic's name and what skills treat (`collapse`, `zero_advantage` ...); `pathology` is the class of the
-    taxonomy (P01 ...). `kills` says that the finding alone is a reason to stop the run early.
+    `kind` is the diagnostic's name and what skills treat (`collapse`, `zero_advantage` ...); `pathology` is
+    the class of the taxonomy (P01 ...). `kills` says that the finding alone is a reason to stop the run
+    early.
     """
 
     kind: str

@@ -16,8 +16,8 @@ from autotrainer.tree.event import Event
 class Journal:
     """An append-only file of events with one writer (the holder of the study's control.lock).
 
-    `append` returns after fsync. Opening repairs at most one torn last line, which is what a crash in `append` can leave;
-    anything else that is malformed is an error.
+    `append` returns after fsync. Opening repairs at most one torn last line, which is what a crash in
+    `append` can leave; anything else that is malformed is an error.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class Journal:
     def append(
         self, kind: str, data: Mapping[str, Any], *, check: Callable[[Event], None] | None = None
     ) -> Event:
-        """Write one event durably and return it. `check` sees the event first; where it raises, nothing is written.
+        """Write one event durably and return it.
+
+        `check` sees the event first; where it raises, nothing is written.
 
         Raises:
             JournalError: the journal is read-only.

@@ -16,7 +16,8 @@ from autotrainer.tree.state import NodeState, Validity, Verdict
 class Outcome:
     """What happened; exists only for a node in a terminal state.
 
-    `checkpoints` are the steps that can be forked from, ascending; `device_s` the device-seconds of all attempts.
+    `checkpoints` are the steps that can be forked from, ascending; `device_s` the device-seconds of all
+    attempts.
     """
 
     status: str
@@ -54,7 +55,8 @@ class Outcome:
 class Node:
     """One node: a proposal, where it is, and what came of it. Immutable; the tree replaces it at every event.
 
-    `scores` holds the score of the node's last checkpoint by split; `attempt` counts submitted attempts from 1.
+    `scores` holds the score of the node's last checkpoint by split; `attempt` counts submitted attempts from
+    1.
     """
 
     id: str

@@ -70,10 +70,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What is asked: an edge from parents, a start, a recipe (this node's own stages), an optional patch, and why.
+    """What is asked: an edge from parents, a start, a recipe (the node's own stages), a patch, and why.
 
-    `skills` are the ids of the interventions that made the changes, `treats` the kinds of the findings they answer,
-    `finding_node` the node that showed them.
+    `skills` are the ids of the interventions that made the changes, `treats` the kinds of the findings they
+    answer, `finding_node` the node that showed them.
     """
 
     edge: Edge

@@ -15,9 +15,9 @@ SPLITS = ("probe", "dev", "holdout", "test")
 class Score:
     """Sampled accuracy of one checkpoint: the mean over items of the mean over samples; higher is better.
 
-    `low` and `high` bound the mean's 95 % interval over items (normal approximation); two checkpoints are compared with
-    `beats`, which pairs their items. `greedy` is the mean of the greedy completions. The journal, and so the tree, holds
-    scores without their items, which stay in evals/; `count` is their number.
+    `low` and `high` bound the mean's 95 % interval over items (normal approximation); two checkpoints are
+    compared with `beats`, which pairs their items. `greedy` is the mean of the greedy completions. The
+    journal, and so the tree, holds scores without their items, which stay in evals/; `count` is their number.
     """
 
     split: str

@@ -17,10 +17,12 @@ from autotrainer.tree.state import TRANSITIONS, NodeState, Validity, Verdict
 
 
 class Tree:
-    """The nodes in the order of their proposal. `Tree.replay(events)` equals the live tree for every prefix of a journal.
+    """The nodes in the order of their proposal.
 
-    Only `apply` changes it. An event that breaks a rule (unknown node, illegal transition, a change of a terminal node's
-    outcome) raises JournalError and leaves the tree as it was.
+    `Tree.replay(events)` equals the live tree for every prefix of a journal.
+
+    Only `apply` changes it. An event that breaks a rule (unknown node, illegal transition, a change of a
+    terminal node's outcome) raises JournalError and leaves the tree as it was.
     """
 
     def __init__(self) -> None:
@@ -100,7 +102,7 @@ class Tree:
         return len(self.lineage(node_id)) - 1
 
     def path_stages(self, node_id: str) -> tuple[Stage, ...]:
-        """The stages that lead from the base model to the node's last checkpoint, cut where a child branched off."""
+        """The stages from the base model to the node's last checkpoint, cut where a child branched off."""
         node = self._nodes[node_id]
         own = node.proposal.recipe.stages
         start = node.proposal.start
@@ -136,7 +138,7 @@ class Tree:
         return next((n for n in reversed(self.nodes) if n.verdict is Verdict.PROMOTED), None)
 
     def with_scores(self, scores: Mapping[str, Mapping[str, Score]]) -> Tree:
-        """A copy whose nodes carry these scores (by node and split) instead of their own: those with items, for judging."""
+        """A copy whose nodes carry these scores (by node and split): those with items, for judging."""
         copy = Tree()
         copy._children = self._children
         copy._nodes = {

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class GrpoTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]  # TRL is untyped where its sources are not followed
     """GRPOTrainer whose sampler, schedule, advantages, loss terms and records come from a StageRun."""
 
+    lr_scheduler: Any
+
     def __init__(self, *, stage: StageRun, **arguments: Any) -> None:
         """Take the stage's run and GRPOTrainer's own arguments."""
         self.stage = stage

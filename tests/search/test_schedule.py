@@ -15,7 +15,7 @@ from autotrainer.search.schedule import (
 from autotrainer.study.config import SearchSettings
 from autotrainer.testing.trees import TreeBuilder, a_finding
 from autotrainer.tree.event import Event
-from autotrainer.tree.proposal import Edge, Purpose, Start
+from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
 from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
@@ -208,6 +208,7 @@ def test_nothing_is_confirmed_while_the_search_runs():
 def test_a_simulated_study_ends_before_its_deadline():
     """Runs cost what the plan believes; slots are filled as the loop does it."""
     builder, plan, ledger, now, phase, ends = TreeBuilder(), a_plan(), a_ledger(), 0.0, "careful", {}
+    waiting: list[Proposal] = []
     builder.base()
     for _ in range(500):
         step = move(builder, phase, plan=plan, ledger=ledger, now=now)
