@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autotrainer import __version__
-from autotrainer.cli import control, doctor, library, run, show, tasks
+from autotrainer.cli import control, doctor, estimate, library, run, show, tasks
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -27,6 +27,7 @@ app.command("resume")(run.resume)
 app.command("stop")(control.stop)
 app.command("show")(show.show)
 app.command("report")(show.report)
+app.command("estimate")(estimate.estimate)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")
 app.add_typer(tasks.app, name="tasks")

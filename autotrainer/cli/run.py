@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, StudyArgument, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 
 def run(
@@ -54,6 +54,7 @@ def run(
     gain. Ctrl-C asks it to stop: jobs write a checkpoint and the study pauses.
     """
     from autotrainer.cli.drive import drive
+    from autotrainer.cli.estimate import print_plan
     from autotrainer.cli.settings import Flags, build_config
 
     flags = Flags(
@@ -74,7 +75,7 @@ def run(
     default = " (default)" if model is None and config is None else ""
     if dry_run:
         plan = studies.dry_run(asked)
-        print_json(plan) if json_output else _print_plan(plan)
+        print_json(plan) if json_output else print_plan(plan)
         return
     root = studies.create_study(asked, runs)
     typer.echo(
@@ -95,37 +96,3 @@ def resume(
     from autotrainer.cli.locate import find_study
 
     drive(find_study(study, runs), json_output=json_output)
-
-
-def _print_plan(plan: Mapping[str, Any]) -> None:
-    """Plan and cost for a person."""
-    budget, sizes = plan["budget"], plan["plan"]
-    cost = sizes["cost"]
-    typer.echo(f"task {plan['task']}, model {plan['model']}, seed {plan['seed']}")
-    typer.echo(
-        f"budget {budget['text']}: {budget['devices']} {budget['kind']}, {budget['device_s']:.0f} "
-        f"device-seconds, {sizes['slots']} jobs at a time"
-    )
-    typer.echo(f"cost model {plan['cost_model']}")
-    typer.echo(
-        f"  a job starts in {cost['startup_s']:.1f} s, does a step in {cost['step_s']:.2f} s; "
-        f"an evaluation takes {cost['eval_s']:.1f} s"
-    )
-    typer.echo(
-        f"mode {sizes['mode']}: the budget buys {sizes['full_runs']:.1f} runs of {sizes['steps']} steps"
-    )
-    typer.echo(
-        f"  {sizes['careful_seeds']} careful seeds, {sizes['drafts']} drafts, "
-        f"at most {sizes['max_nodes']} nodes of {sizes['job_s']:.0f} s, paths of up to {sizes['max_depth']}"
-    )
-    judged = (
-        f"confirmation of {sizes['finalists']} on {sizes['confirm_seeds']} fresh seeds"
-        if sizes["confirm_seeds"]
-        else "a test without confirmation"
-    )
-    gain = sizes["provable_gain"]
-    proof = (
-        f"a gain of {100 * gain:.1f} points can be proved" if gain < 1 else "too few seeds to prove a gain"
-    )
-    typer.echo(f"  {sizes['confirm_reserve_s']:.0f} device-seconds kept back for {judged}: {proof}")
-    typer.echo("nothing was started")

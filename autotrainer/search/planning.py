@@ -184,7 +184,7 @@ def _shape_of(
     reserve_wall = confirm_wall_s(cost, path, arms, seeds, slots)
     base_wall = 2 * cost.eval_s
     wall = budget.seconds * (1 - SLACK) - reserve_wall - base_wall
-    by_wall = slots * wall / node_wall_s(cost, steps, slots)
+    by_wall = slots * int(wall / node_wall_s(cost, steps, slots))  # equal runs end in waves
     nodes = max(1, int(min(by_wall, _full_runs(budget, cost, steps, reserve_s))))
     fits = (
         reserve_s <= _MAX_RESERVE_DEVICE * budget.device_s

@@ -10,7 +10,6 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from autotrainer.budget.cost_model import nominal_cost
 from autotrainer.budget.grammar import parse_budget
 from autotrainer.contract.paths import StudyPaths
 from autotrainer.errors import ConfigError, StudyLockedError
@@ -22,11 +21,11 @@ from autotrainer.library.loader import load_skills
 from autotrainer.planners.registry import planner
 from autotrainer.recipe.careful import careful_recipe
 from autotrainer.resources import resolve_model
-from autotrainer.search.planning import make_plan
 from autotrainer.search.registry import policy
 from autotrainer.study import evaluator_job, finish, setup, steps
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.diagnose import diagnose_running
+from autotrainer.study.estimate import estimate
 from autotrainer.study.jobs import default_python
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.view import StudyView
@@ -87,27 +86,9 @@ def create_study(config: StudyConfig, runs: Path) -> Path:
 
 
 def dry_run(config: StudyConfig) -> dict[str, Any]:
-    """Plan and cost of a study from the nominal cost model; launches and creates nothing."""
+    """Plan, memory, step time, disk and price of a study by arithmetic; launches and creates nothing."""
     validate(config)
-    budget = parse_budget(config.budget_text)
-    cost = nominal_cost(config.model, cpu=budget.is_cpu)
-    plan = make_plan(budget, cost, config.search, model_name=config.model, slots=config.budget.slots)
-    return {
-        "schema_version": 1,
-        "task": config.task,
-        "model": config.model,
-        "seed": config.seed,
-        "planner": config.planner,
-        "policy": config.policy,
-        "budget": {
-            "text": budget.text,
-            "device_s": budget.device_s,
-            "devices": budget.devices,
-            "kind": budget.kind,
-        },
-        "cost_model": "nominal: the smoke run before the clock replaces it",
-        "plan": plan.to_json(),
-    }
+    return estimate(config)
 
 
 def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -> Runtime:

@@ -15,10 +15,11 @@ FACTS_FILE = Path(__file__).with_name("tasks.toml")
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """One table of tasks.toml; the length is in tokens, the sizes in items."""
+    """One table of tasks.toml; lengths are in tokens, the sizes in items."""
 
     title: str
     max_completion_length: int
+    prompt_tokens: int
     licence: str
     source: str
     sizes: dict[str, int]
