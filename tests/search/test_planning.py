@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from autotrainer.budget.grammar import parse_budget
+from autotrainer.budget.model_shape import parameters_from_name
 from autotrainer.errors import ConfigError
 from autotrainer.search.estimate import confirm_device_s, confirm_wall_s, node_device_s, node_wall_s
 from autotrainer.search.plan import JobCost, Plan
