@@ -1,7 +1,7 @@
 # make demo: a whole study on two CPU cores, from a fresh clone. Every target does the set-up that it needs.
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
 PIP_ARGS ?=
 TORCH := torch==2.13.0
 
