@@ -25,6 +25,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("resume")(run.resume)
 app.command("stop")(control.stop)
+app.command("pause")(control.pause)
+app.command("watchdog", hidden=True)(control.watchdog)
 app.command("show")(show.show)
 app.command("report")(show.report)
 app.command("estimate")(estimate.estimate)

@@ -11,7 +11,18 @@ from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, StudyA
 from autotrainer.errors import ConfigError
 
 
-def stop(study: StudyArgument = None, runs: RunsOption = DEFAULT_RUNS) -> None:
+def pause(study: StudyArgument = None, runs: RunsOption = DEFAULT_RUNS) -> None:
+    """Pause a running study: its jobs write a checkpoint; the time until it is resumed does not count."""
+    stop(study, runs)
+
+
+def stop(
+    study: StudyArgument = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Judge what there is and end, instead of pausing.")
+    ] = False,
+) -> None:
     """Ask a running study to stop.
 
     Its jobs write a checkpoint and it pauses; the time until it is resumed does not count.
@@ -26,14 +37,28 @@ def stop(study: StudyArgument = None, runs: RunsOption = DEFAULT_RUNS) -> None:
     controlled = is_controlled(root)
     if not controlled and state != "running":
         raise ConfigError(f"study {root.name} is {state} and nothing runs it: there is nothing to stop")
-    request_stop(root, "autotrainer stop")
+    request_stop(
+        root, "a person asked for the verdict now" if finish else "stopped by a person", finish=finish
+    )
+    if controlled and finish:
+        typer.echo(f"study {root.name} was asked to end: it judges what it has on test and writes its report")
+        return
     if controlled:
         typer.echo(f"study {root.name} was asked to stop: its jobs write a checkpoint, then it pauses")
     else:  # nobody is there to answer, but its jobs may still run
         typer.echo(f"nothing runs study {root.name}: stopping its jobs")
-        view = run_study(root, should_stop=lambda: True)
+        view = run_study(root, should_stop=None if finish else lambda: True)
         typer.echo(f"study {root.name} is {view.state}")
+    if StudyView.read(root).state == "finished":
+        return
     typer.echo(f"take it up with: {resume_command(root)}")
+
+
+def watchdog(root: Annotated[Path, typer.Argument(metavar="FOLDER")]) -> None:
+    """Keep the control plane of a study alive; what `--detach` starts."""
+    from autotrainer.study.watchdog import watch
+
+    raise typer.Exit(watch(root.resolve()))
 
 
 def run_node(

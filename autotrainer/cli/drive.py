@@ -111,9 +111,14 @@ def mlflow_command(runs: Path) -> str:
 
 def resume_command(root: Path) -> str:
     """The exact command that takes a study up again."""
+    return study_command("resume", root)
+
+
+def study_command(command: str, root: Path) -> str:
+    """The exact command line of a command for one study, from this folder."""
     runs = root.resolve().parent
     where = "" if runs == DEFAULT_RUNS.resolve() else f" --runs {shlex.quote(str(runs))}"
-    return f"autotrainer resume {root.name}{where}"
+    return f"autotrainer {command} {root.name}{where}"
 
 
 def console() -> Console:

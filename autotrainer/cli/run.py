@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, StudyArgument, print_json
+from autotrainer.errors import StudyLockedError
 
-if TYPE_CHECKING:
-    pass
+DetachOption: TypeAlias = Annotated[
+    bool, typer.Option("--detach", help="Leave it to a watchdog that survives logout; return at once.")
+]
 
 
 def run(
@@ -46,6 +48,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan and cost; start and create nothing.")
     ] = False,
+    detach: DetachOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Run a study until its budget is spent.
@@ -82,11 +85,17 @@ def run(
         f"study {asked.id}: task {asked.task}, model {asked.model}{default}, seed {asked.seed}, in {root}",
         err=json_output,
     )
-    drive(root, json_output=json_output, created=True)
+    if detach:
+        _detach(root)
+    else:
+        drive(root, json_output=json_output, created=True)
 
 
 def resume(
-    study: StudyArgument = None, runs: RunsOption = DEFAULT_RUNS, json_output: JsonOption = False
+    study: StudyArgument = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    detach: DetachOption = False,
+    json_output: JsonOption = False,
 ) -> None:
     """Take a study up where it was left.
 
@@ -95,4 +104,23 @@ def resume(
     from autotrainer.cli.drive import drive
     from autotrainer.cli.locate import find_study
 
-    drive(find_study(study, runs), json_output=json_output)
+    root = find_study(study, runs)
+    if detach:
+        _detach(root)
+    else:
+        drive(root, json_output=json_output)
+
+
+def _detach(root: Path) -> None:
+    """Leave a study to a watchdog and say how to follow and end it."""
+    from autotrainer.cli.drive import study_command
+    from autotrainer.study.study import is_controlled
+    from autotrainer.study.watchdog import detach
+
+    if is_controlled(root):
+        raise StudyLockedError(f"study {root.name} is run by another autotrainer: there is nothing to detach")
+    process = detach(root)
+    typer.echo(
+        f"study {root.name} goes on by itself (process {process}); what it prints: {root / 'control.log'}"
+    )
+    typer.echo(f"look with {study_command('show', root)}, stop with {study_command('stop', root)}")

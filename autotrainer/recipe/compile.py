@@ -25,7 +25,7 @@ def trl_arguments(stage: Stage, device: str) -> dict[str, Any]:
     group = int(stage.knobs.get("num_generations", _GROUP))
     prompts = int(stage.knobs.get("prompts_per_step", _PROMPTS))
     batch = prompts * group
-    micro = batch if device == "cpu" else _micro_batch(prompts, group)
+    micro = _passes(prompts, group, int(stage.knobs.get("micro_batch", 0)), device)
     arguments |= {
         "num_generations": group,
         "per_device_train_batch_size": micro,
@@ -47,6 +47,13 @@ def _job_stage(stage: Stage, device: str) -> dict[str, Any]:
     value = stage_to_json(stage)
     del value["knobs"]
     return {**value, "arguments": trl_arguments(stage, device)}
+
+
+def _passes(prompts: int, group: int, asked: int, device: str) -> int:
+    """Completions in one pass: as asked, as far as the batch can be cut so; else by the device's default."""
+    if asked:
+        return _largest_divisor(prompts * group, asked)
+    return prompts * group if device == "cpu" else _micro_batch(prompts, group)
 
 
 def _micro_batch(prompts: int, group: int) -> int:

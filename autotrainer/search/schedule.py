@@ -20,6 +20,7 @@ from autotrainer.search.estimate import confirm_device_s, confirm_wall_s, node_d
 from autotrainer.search.frontier import base
 from autotrainer.search.plan import Plan
 from autotrainer.search.planning import SLACK
+from autotrainer.search.repairs import is_repairable
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
 from autotrainer.tree.state import NodeState
@@ -81,7 +82,7 @@ def next_move(tree: Tree, ledger: Ledger, plan: Plan, phase: str, settings: Limi
 
 
 def _careful(tree: Tree, ledger: Ledger, plan: Plan, now: float) -> Move:
-    seeds = tree.with_purpose(Purpose.CAREFUL)
+    seeds = [node for node in tree.with_purpose(Purpose.CAREFUL) if not is_repairable(tree, node)]
     searching = plan.mode == "tree"
     lost = next((node for node in seeds if node.state in (NodeState.PRUNED, NodeState.FAILED)), None)
     if searching and lost is not None:

@@ -48,6 +48,8 @@ class BudgetSettings(BaseModel):
     wall_s: float | None = Field(None, gt=0)
     """Time limit of one job; default: three times its estimate, at least two minutes."""
     heartbeat_stale_s: float = Field(60.0, gt=1)
+    min_free_gib: float = Field(1.0, ge=0)
+    """Free disk below which old checkpoints go, and then the study pauses."""
 
 
 class EvalSettings(BaseModel):
@@ -59,6 +61,17 @@ class EvalSettings(BaseModel):
     """Items of dev a node is scored on; 0 = all."""
     samples: int = Field(4, ge=1, le=64)
     temperature: float = Field(1.0, gt=0, le=2)
+
+
+class NotifySettings(BaseModel):
+    """Who is told of a promotion, a stop or trouble; `--set notify.KEY=VALUE`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+    command: str | None = Field(None, min_length=1)
+    """Run with the message as JSON on standard input."""
+    webhook: str | None = Field(None, pattern=r"^https?://\S+$")
+    """The message is posted there as JSON, with `text` for chat systems."""
 
 
 class StudyConfig(BaseModel):
@@ -82,6 +95,7 @@ class StudyConfig(BaseModel):
     search: SearchSettings = SearchSettings()
     budget: BudgetSettings = BudgetSettings()
     evaluation: EvalSettings = EvalSettings()
+    notify: NotifySettings = NotifySettings()
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
@@ -137,6 +151,7 @@ def known_keys() -> tuple[str, ...]:
         "search": SearchSettings,
         "budget": BudgetSettings,
         "evaluation": EvalSettings,
+        "notify": NotifySettings,
     }
     keys = [f"recipe.{name}" for name in ("algorithm", *KNOBS)]
     return tuple(keys + [f"{name}.{key}" for name, model in sections.items() for key in model.model_fields])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from autotrainer.contract.metrics import Metrics
-from autotrainer.contract.models import Control
+from autotrainer.contract.models import Control, JobResult
 from autotrainer.diagnostics.triage import diagnose, first_kill
+from autotrainer.search.repairs import OUT_OF_MEMORY, memory_finding
 from autotrainer.study.runtime import Runtime
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
@@ -66,6 +67,13 @@ def record_findings(runtime: Runtime, node: Node) -> None:
     if node.findings or node.kill_reason:
         return
     for finding in diagnose(runtime.metrics(node.id), facts(runtime, node)):
+        runtime.record("node_finding", node=node.id, finding=finding.to_json())
+
+
+def record_out_of_memory(runtime: Runtime, node: Node, result: JobResult) -> None:
+    """Record that a job ran out of memory, once."""
+    if not any(finding.kind == OUT_OF_MEMORY for finding in node.findings):
+        finding = memory_finding(node, result)
         runtime.record("node_finding", node=node.id, finding=finding.to_json())
 
 

@@ -20,6 +20,7 @@ from autotrainer.planners.base import Planner, PlanningContext, planning_rng
 from autotrainer.recipe.recipe import Recipe
 from autotrainer.search.base import SearchPolicy
 from autotrainer.search.plan import Plan
+from autotrainer.search.repairs import proven_micro_batch
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.view import StudyView
 from autotrainer.tree.event import Event
@@ -46,6 +47,10 @@ class Runtime:
     model_path: str
     python: str
     should_stop: Callable[[], bool] = lambda: False
+    """Whether the study is to pause."""
+    should_finish: Callable[[], bool] = lambda: False
+    """Whether it is to judge what it has and end."""
+    stop_reason: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.time
     tree: Tree = field(init=False)
     ledger: Ledger = field(init=False)
@@ -83,8 +88,10 @@ class Runtime:
 
     @property
     def careful(self) -> Recipe:
-        """The study's careful recipe, as long as a search node."""
-        return self.careful_recipe(self.plan.steps)
+        """The study's careful recipe, as long as a search node, in passes that have fitted into memory."""
+        recipe = self.careful_recipe(self.plan.steps)
+        micro = proven_micro_batch(self.tree)
+        return recipe if micro is None else recipe.with_knobs({"micro_batch": micro})
 
     def careful_recipe(self, steps: int) -> Recipe:
         """The careful recipe of this study's model and task with the user's overrides."""

@@ -17,6 +17,7 @@ from autotrainer.errors import (
 )
 from autotrainer.executors.base import JobState
 from autotrainer.search.base import SearchContext
+from autotrainer.search.repairs import OUT_OF_MEMORY, next_repair, out_of_memory
 from autotrainer.search.schedule import Advance, Propose, next_move, proposals_for_confirmation
 from autotrainer.study import diagnose
 from autotrainer.study.jobs import launch, training_job, wall_limit
@@ -27,6 +28,8 @@ from autotrainer.tree.state import NodeState, Validity
 from autotrainer.workspace.build import build_workspace
 
 _NO_NEW_WORK = ("done",)
+MAX_HANGS = 2
+"""Attempts of a node that hangs; then it is the recipe or the harness, not the machine."""
 
 
 def base_proposal(runtime: Runtime) -> Proposal:
@@ -77,9 +80,11 @@ def _take_in(runtime: Runtime, node: Node) -> None:
         runtime.record(
             "job_settled", job_id=node.job_id, node=node.id, device_s=device_s, status=result.status
         )
-    if node.outcome is None and result.status != "crashed":
+    if node.outcome is None and (result.status != "crashed" or out_of_memory(result)):
         runtime.record("node_trained", node=node.id, outcome=_outcome(runtime, node, result).to_json())
     _check_frozen(runtime, node, result)
+    if out_of_memory(result):
+        diagnose.record_out_of_memory(runtime, runtime.tree[node.id], result)
     diagnose.record_findings(runtime, runtime.tree[node.id])
     state, reason = _next_state(runtime, runtime.tree[node.id], result)
     runtime.record("node_state", node=node.id, state=str(state), reason=reason)
@@ -122,10 +127,12 @@ def _next_state(runtime: Runtime, node: Node, result: JobResult) -> tuple[NodeSt
         return (
             (NodeState.PRUNED, node.kill_reason) if node.kill_reason else (NodeState.CANCELLED, result.reason)
         )
-    if result.status == "failed":
+    if result.status == "failed" or out_of_memory(result):
         return NodeState.FAILED, result.reason
     if stopping(runtime):
         return NodeState.CANCELLED, f"crashed while the study was stopping: {result.reason}"
+    if node.attempt >= MAX_HANGS and "hung" in result.reason:
+        return NodeState.FAILED, f"attempt {node.attempt} hung again: {result.reason}"
     if node.attempt >= runtime.config.search.max_attempts:
         return NodeState.CRASHED, f"attempt {node.attempt} crashed: {result.reason}"
     return NodeState.QUEUED, f"attempt {node.attempt} crashed: {result.reason}"
@@ -195,16 +202,24 @@ def free_slots(runtime: Runtime) -> int:
 
 
 def stopping(runtime: Runtime) -> bool:
-    """Whether a person has asked the study to stop, or the deadline has passed."""
+    """Whether a person has asked the study to stop or to judge what it has, or the deadline has passed."""
     deadline = runtime.ledger.deadline
-    return runtime.should_stop() or (deadline is not None and runtime.clock() >= deadline)
+    late = deadline is not None and runtime.clock() >= deadline
+    return runtime.should_stop() or runtime.should_finish() or late
+
+
+def stop_reason(runtime: Runtime) -> str:
+    """Why a study that is stopping stops."""
+    if runtime.should_stop():
+        return runtime.stop_reason() or "stopped by a person"
+    return "a person asked for the verdict now" if runtime.should_finish() else "the deadline has passed"
 
 
 def wind_down(runtime: Runtime) -> None:
     """Where the study is stopping: cancel queued nodes, ask running jobs to leave a checkpoint and end."""
     if not stopping(runtime):
         return
-    reason = "stopped by a person" if runtime.should_stop() else "the deadline has passed"
+    reason = stop_reason(runtime)
     for node in runtime.tree.with_state(NodeState.PROPOSED, NodeState.QUEUED):
         if node.proposal.edge is not Edge.BASE:
             runtime.record("node_state", node=node.id, state=str(NodeState.CANCELLED), reason=reason)
@@ -233,7 +248,10 @@ def plan_next(runtime: Runtime) -> None:
 
 
 def _propose(runtime: Runtime, move: Propose) -> bool:
-    if move.purpose is Purpose.CAREFUL:
+    repair = next_repair(runtime.tree)
+    if repair is not None:
+        proposal = repair
+    elif move.purpose is Purpose.CAREFUL:
         proposal = careful_proposal(runtime)
     else:
         progress = len(runtime.tree.with_purpose(Purpose.SEARCH)) / max(1, runtime.plan.max_nodes)
@@ -275,7 +293,8 @@ def careful_proposal(runtime: Runtime) -> Proposal:
 
 def propose_confirmation(runtime: Runtime) -> None:
     """Put the finalists' and the control's fresh seeds into the tree, also those that a crash left out."""
-    known = len(runtime.tree.with_purpose(Purpose.CONFIRM, Purpose.CONTROL))
+    asked = runtime.tree.with_purpose(Purpose.CONFIRM, Purpose.CONTROL)
+    known = sum(OUT_OF_MEMORY not in node.proposal.treats for node in asked)
     phase = runtime.view().last("phase")
     proposals = proposals_for_confirmation(
         runtime.tree,
@@ -286,6 +305,8 @@ def propose_confirmation(runtime: Runtime) -> None:
     )
     for proposal in proposals[known:]:
         add_node(runtime, proposal)
+    while (repair := next_repair(runtime.tree)) is not None:
+        add_node(runtime, repair)
 
 
 def add_node(runtime: Runtime, proposal: Proposal) -> None:

@@ -16,7 +16,7 @@ from autotrainer.errors import ConfigError, StudyLockedError
 from autotrainer.evaluation.client import EvaluatorClient
 from autotrainer.executors.devices import require_devices
 from autotrainer.executors.local import LocalExecutor
-from autotrainer.files import write_json, write_text
+from autotrainer.files import write_text
 from autotrainer.library.loader import load_skills
 from autotrainer.planners.registry import planner
 from autotrainer.recipe.careful import careful_recipe
@@ -25,9 +25,12 @@ from autotrainer.search.registry import policy
 from autotrainer.study import evaluator_job, finish, setup, steps
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.diagnose import diagnose_running
+from autotrainer.study.disk import watch_disk
 from autotrainer.study.estimate import estimate
 from autotrainer.study.jobs import default_python
+from autotrainer.study.notify import notify
 from autotrainer.study.runtime import Runtime
+from autotrainer.study.stop_file import StopFile
 from autotrainer.study.view import StudyView
 from autotrainer.tracking.base import Tracker
 from autotrainer.tracking.mlflow import MlflowTracker
@@ -42,10 +45,12 @@ STEPS: dict[str, Callable[[Runtime], None]] = {
     "collect_jobs": steps.collect_jobs,
     "collect_scores": steps.collect_scores,
     "diagnose_running": diagnose_running,
+    "watch_disk": watch_disk,
     "wind_down": steps.wind_down,
     "plan_next": steps.plan_next,
     "launch_queued": steps.launch_queued,
     "finish_test": finish.finish_test,
+    "notify": notify,
 }
 
 
@@ -96,10 +101,10 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
     paths = StudyPaths(root)
     config = StudyConfig.read(paths.config)
     budget = parse_budget(config.budget_text)
-    stop_file = paths.root / "stop.json"
+    asked = StopFile(paths.root)
 
     def stop_asked() -> bool:
-        return stop_file.exists() or (should_stop is not None and should_stop())
+        return asked.pause or (should_stop is not None and should_stop())
 
     return Runtime(
         paths=paths,
@@ -114,6 +119,8 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
         model_path=resolve_model(config.model),
         python=default_python(),
         should_stop=stop_asked,
+        should_finish=lambda: asked.finish,
+        stop_reason=lambda: asked.reason,
     )
 
 
@@ -154,7 +161,7 @@ def run_study(
 
 def _take_up(runtime: Runtime) -> None:
     """After a pause the deadline moves by its length; a new control plane may start the evaluator afresh."""
-    (runtime.paths.root / "stop.json").unlink(missing_ok=True)
+    StopFile(runtime.paths.root).clear()
     paused = runtime.view().last("study_paused")
     if runtime.view().state == "paused" and paused is not None and runtime.ledger.deadline is not None:
         deadline = runtime.ledger.deadline + runtime.clock() - paused.time
@@ -177,6 +184,7 @@ def _loop(runtime: Runtime, tracker: Tracker, on_tick: Callable[[StudyView], Non
                 tracker.mirror(runtime.view())
                 mirrored = time.monotonic()
             time.sleep(POLL_S)
+    notify(runtime)
     evaluator_job.stop(runtime)
     write_report(runtime.view())
     tracker.mirror(runtime.view())
@@ -189,16 +197,19 @@ def _end(runtime: Runtime) -> None:
     if runtime.view().state != "running" or runtime.tree.active or not steps.stopping(runtime):
         return
     if runtime.should_stop():
-        runtime.record("study_paused", reason="stopped by a person")
-        (runtime.paths.root / "stop.json").unlink(missing_ok=True)
+        runtime.record("study_paused", reason=steps.stop_reason(runtime))
+        StopFile(runtime.paths.root).clear()
     elif runtime.view().phase == "test":
         return
     else:
-        runtime.record("phase", phase="test", reason="the deadline has passed: what there is is judged")
+        reason = f"{steps.stop_reason(runtime)}: what there is is judged"
+        runtime.record("phase", phase="test", reason=reason)
 
 
-def request_stop(root: Path, reason: str) -> None:
+def request_stop(root: Path, reason: str, *, finish: bool = False) -> None:
     """Ask the control plane of a study to stop: jobs leave a checkpoint, the study pauses.
+
+    With `finish` it judges what it has and ends instead.
 
     Raises:
         ConfigError: the study does not run.
@@ -206,7 +217,7 @@ def request_stop(root: Path, reason: str) -> None:
     view = StudyView.read(root)
     if view.state in ("finished", "paused"):
         raise ConfigError(f"study {view.config.id} is {view.state}: there is nothing to stop")
-    write_json(view.paths.root / "stop.json", {"schema_version": 1, "reason": reason, "time": time.time()})
+    StopFile(view.paths.root).ask(reason, finish=finish)
 
 
 def is_controlled(root: Path) -> bool:

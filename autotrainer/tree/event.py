@@ -20,6 +20,7 @@
 | node_scored | node, step, split, score (without items), device_s | the evaluator answered |
 | node_validity | node, validity, reason | |
 | node_verdict | node, verdict, reason, figures | |
+| checkpoints_removed | node, kept (steps) | before old checkpoints are deleted to save disk |
 | charge | what, device_s | other device time (evaluator start, audits) |
 | note | text, data | for people |
 """
@@ -54,6 +55,7 @@ KINDS = frozenset(
         "node_scored",
         "node_validity",
         "node_verdict",
+        "checkpoints_removed",
         "charge",
         "note",
     ]

@@ -201,6 +201,12 @@ def _trained(node: Node, data: Mapping[str, Any]) -> Node:
     return replace(node, outcome=Outcome.from_json(data["outcome"]))
 
 
+def _removed(node: Node, data: Mapping[str, Any]) -> Node:
+    if node.outcome is None or not set(data["kept"]) <= set(node.outcome.checkpoints):
+        raise JournalError(f"node {node.id}: {data['kept']} are not among its checkpoints")
+    return replace(node, outcome=replace(node.outcome, checkpoints=tuple(sorted(data["kept"]))))
+
+
 def _scored(node: Node, data: Mapping[str, Any]) -> Node:
     score = Score.from_json(data["score"])
     return replace(node, scores={**node.scores, score.split: score})
@@ -213,6 +219,7 @@ _FOLDS: Mapping[str, Callable[[Node, Mapping[str, Any]], Node]] = {
     "node_finding": _found,
     "kill_requested": lambda node, data: replace(node, kill_reason=data["reason"]),
     "node_trained": _trained,
+    "checkpoints_removed": _removed,
     "node_scored": _scored,
     "node_validity": lambda node, data: replace(
         node, validity=Validity(data["validity"]), validity_reason=data["reason"]

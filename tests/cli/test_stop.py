@@ -15,7 +15,7 @@ def test_a_study_under_control_is_asked_to_stop(cli, make_study):
     assert ended.code == 0
     assert "was asked to stop" in ended.out
     assert "autotrainer resume one" in ended.out
-    assert json.loads((root / "stop.json").read_text())["reason"] == "autotrainer stop"
+    assert json.loads((root / "stop.json").read_text())["reason"] == "stopped by a person"
 
 
 def test_the_jobs_of_a_study_without_control_plane_are_stopped_by_taking_it_up(cli, make_study, monkeypatch):
