@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ Begin = Callable[..., Path]
 
 SMALL = {
     "mode": "tree",
-    "steps": 12,
-    "max_nodes": 4,
+    "steps": 8,
+    "max_nodes": 3,
     "careful_seeds": 1,
     "drafts": 1,
     "max_depth": 2,
     "confirm_seeds": 2,
 }
-"""A search of four short nodes with its confirmation, about a minute long."""
+"""A search of three short nodes with its confirmation, about a minute long."""
 
 
 @pytest.fixture(scope="session")
@@ -46,4 +47,6 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
 def two_equal_studies(begin: Begin) -> tuple[StudyView, StudyView]:
     """Two whole studies that were asked for the same thing."""
     first, second = begin("one", seed=5), begin("two", seed=5)
-    return run_study(first), run_study(second)
+    with ThreadPoolExecutor(2) as pool:
+        one, two = pool.map(run_study, (first, second))
+    return one, two

@@ -14,7 +14,7 @@ from autotrainer.tree.state import NodeState
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "show.schema.json"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def proposals(view: StudyView) -> list[dict]:

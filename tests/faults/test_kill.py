@@ -18,7 +18,7 @@ from autotrainer.study.study import open_runtime, run_study
 from autotrainer.study.view import StudyView
 from autotrainer.tree.state import NodeState
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SETTINGS = (
     "search.mode=tree",
@@ -81,7 +81,7 @@ def run_killed(runs: Path, seed: int, kills: int) -> tuple[StudyPaths, int]:
             process = command("run", *asked, "--runs", str(runs), "--id", "s")
         else:
             process = command("resume", "s", "--runs", str(runs))
-    _, trouble = process.communicate(timeout=280)
+    _, trouble = process.communicate(timeout=600)
     assert process.returncode == 0, trouble.decode()
     return paths, jobs
 
