@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -38,7 +39,9 @@ class Metrics:
 
     def until(self, step: int) -> Metrics:
         """The rows up to a step, that one included: what was known then."""
-        return Metrics(row for row in self.rows if row["step"] <= step)
+        known = Metrics(())
+        known.rows = self.rows[: bisect_right(self.rows, step, key=lambda row: int(row["step"]))]
+        return known
 
     def series(self, key: str) -> list[tuple[int, float]]:
         """(step, value) where the key was logged with a finite number."""

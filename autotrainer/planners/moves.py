@@ -50,19 +50,6 @@ def perturbation(stage: Stage, rng: Random, ceiling: float | None) -> Change:
     return Change(knobs=knobs, why=f"a move of several knobs at once: {describe(stage, knobs)}")
 
 
-def random_change(stage: Stage, rng: Random) -> Change:
-    """Knobs drawn from a sane box around a stage, blind to all that was seen: every planner's control."""
-    knobs: dict[str, KnobValue] = {
-        "learning_rate": _scaled_rate(stage, rng, 10.0, None),
-        "beta": rng.choice((0.0, _kl(rng))),
-        "temperature": rng.uniform(*_TEMPERATURES),
-        "loss_type": rng.choice(("dapo", "grpo", "dr_grpo", "bnpo")),
-    }
-    if rng.random() < 0.5:
-        knobs |= larger_groups(stage)
-    return Change(knobs=knobs, why=f"random knobs: {describe(stage, knobs)}")
-
-
 def larger_groups(stage: Stage) -> dict[str, KnobValue]:
     """Twice the completions a prompt and half the prompts; empty where the prompts cannot be halved."""
     prompts, group = int(stage.knobs["prompts_per_step"]), int(stage.knobs["num_generations"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from autotrainer.planners.base import PlanningContext
-from autotrainer.planners.build import Change, child, draft
-from autotrainer.planners.moves import random_change
+from autotrainer.planners.build import Change, child, describe, draft
+from autotrainer.planners.space import draw, knobs_of
 from autotrainer.search.frontier import base
 from autotrainer.tree.proposal import Proposal
 from autotrainer.tree.state import NodeState
@@ -19,10 +19,14 @@ class RandomPlanner:
     """
 
     name: ClassVar[str] = "random"
+    policy: ClassVar[str] = "restarts"
 
     def propose(self, context: PlanningContext, parent: str) -> Proposal:
         """The next node from `parent`; never the same twice but by chance of less than one in a million."""
-        return from_knobs(context, parent, random_change(context.careful.stages[-1], context.rng), self.name)
+        careful = context.careful.stages[-1]
+        knobs = knobs_of(careful, draw(careful, context.rng))
+        change = Change(knobs=knobs, why=f"random knobs: {describe(careful, knobs)}")
+        return from_knobs(context, parent, change, self.name)
 
 
 def from_knobs(context: PlanningContext, parent: str, change: Change, planner: str) -> Proposal:

@@ -6,14 +6,30 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from autotrainer.errors import ConfigError
+from autotrainer.planners.asha import AshaPlanner
 from autotrainer.planners.base import Planner
+from autotrainer.planners.cma import CmaPlanner
+from autotrainer.planners.grid import GridPlanner
+from autotrainer.planners.pbt import PbtPlanner
 from autotrainer.planners.random import RandomPlanner
 from autotrainer.planners.rules import RulesPlanner
 from autotrainer.planners.tpe import TpePlanner
 
-PLANNERS: Mapping[str, Callable[[], Planner]] = MappingProxyType(
-    {RulesPlanner.name: RulesPlanner, RandomPlanner.name: RandomPlanner, TpePlanner.name: TpePlanner}
+_ALL: tuple[type[Planner], ...] = (
+    RulesPlanner,
+    TpePlanner,
+    CmaPlanner,
+    RandomPlanner,
+    GridPlanner,
+    AshaPlanner,
+    PbtPlanner,
 )
+PLANNERS: Mapping[str, Callable[[], Planner]] = MappingProxyType({kind.name: kind for kind in _ALL})
+
+
+def own_policy(name: str) -> str:
+    """The selection policy that a planner is meant for; PUCT for one that does not say."""
+    return str(getattr(PLANNERS.get(name), "policy", "puct"))
 
 
 def planner(name: str) -> Planner:

@@ -48,6 +48,12 @@ def default_steps(model_name: str) -> int:
     return 60 if model_name == "tiny" else 200
 
 
+def careful_rate(model_name: str, parameters: int | None = None) -> float:
+    """The documented learning rate of a model with full weights."""
+    small = model_name == "tiny" or (parameters is not None and parameters <= TINY_PARAMETERS)
+    return float((_TINY if small else _HUB)["learning_rate"])
+
+
 def careful_recipe(
     model_name: str,
     task: str,

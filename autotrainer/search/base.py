@@ -14,13 +14,15 @@ class SearchContext:
     """What a policy may look at besides the tree.
 
     `progress` in [0, 1] of the search's share of the nodes that the plan foresees (not of the clock), the
-    random numbers of this decision, how many drafts the plan wants first, and the depth allowed.
+    random numbers of this decision, how many drafts the plan wants first, the depth allowed, and how many nodes
+    the plan foresees (0: unknown).
     """
 
     progress: float
     rng: Random
     drafts: int = 3
     max_depth: int = 4
+    nodes: int = 0
 
 
 class SearchPolicy(Protocol):

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from autotrainer.errors import ConfigError
+from autotrainer.search.asha import Asha
 from autotrainer.search.base import SearchPolicy
 from autotrainer.search.best_first import BestFirst
+from autotrainer.search.pbt import Pbt
 from autotrainer.search.puct import Puct
+from autotrainer.search.restarts import Restarts
 
 POLICIES: Mapping[str, Callable[[], SearchPolicy]] = MappingProxyType(
-    {Puct.name: Puct, BestFirst.name: BestFirst}
+    {kind.name: kind for kind in (Puct, BestFirst, Asha, Pbt, Restarts)}
 )
 
 

@@ -89,7 +89,8 @@ class StudyConfig(BaseModel):
     budget_text: str
     seed: int = Field(0, ge=0, le=2**31 - 1)
     planner: str = "rules"
-    policy: str = "puct"
+    policy: str = "auto"
+    """`auto`: the one that the planner is meant for."""
     skills_dirs: tuple[str, ...] = ()
     recipe: dict[str, KnobValue] = Field(default_factory=dict)
     search: SearchSettings = SearchSettings()
@@ -112,6 +113,10 @@ class StudyConfig(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise ConfigError(f"unknown key {where!r}: known are {', '.join(known_keys())}") from error
             raise ConfigError(f"{where} = {first.get('input')!r} is not allowed: {first['msg']}") from error
+        if config.policy == "auto":
+            from autotrainer.planners.registry import own_policy
+
+            config = config.model_copy(update={"policy": own_policy(config.planner)})
         for name, value in config.recipe.items():
             if name != "algorithm":
                 knob(name).check(value)

@@ -23,9 +23,13 @@ from autotrainer.search.plan import Plan
 from autotrainer.search.repairs import proven_micro_batch
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.view import StudyView
+from autotrainer.workspace.build import build_workspace
 from autotrainer.tree.event import Event
 from autotrainer.tree.journal import Journal
+from autotrainer.tree.proposal import Proposal
 from autotrainer.tree.tree import Tree
+
+BuildWorkspace = Callable[[StudyPaths, str, Proposal, Tree, Mapping[str, LoadedSkill]], str]
 
 
 @dataclass
@@ -52,10 +56,13 @@ class Runtime:
     """Whether it is to judge what it has and end."""
     stop_reason: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.time
+    build: BuildWorkspace = build_workspace
     tree: Tree = field(init=False)
     ledger: Ledger = field(init=False)
     _jobs: dict[str, Job] = field(default_factory=dict, init=False)
     _diagnosed: dict[str, int] = field(default_factory=dict, init=False)
+    _plan: Plan | None = field(default=None, init=False)
+    _completion_length: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Fold the journal."""
@@ -81,10 +88,11 @@ class Runtime:
         Raises:
             JournalError: the study is not prepared.
         """
-        plan = self.view().plan
-        if plan is None:
+        if self._plan is None:
+            self._plan = self.view().plan
+        if self._plan is None:
             raise JournalError(f"{self.paths.journal}: the study is not prepared")
-        return plan
+        return self._plan
 
     @property
     def careful(self) -> Recipe:
@@ -110,7 +118,10 @@ class Runtime:
     @property
     def max_completion_length(self) -> int:
         """The task's cap on completions, in tokens."""
-        return int(Manifest.read(self.paths.manifest).task_facts["max_completion_length"])
+        if not self._completion_length:
+            facts = Manifest.read(self.paths.manifest).task_facts
+            self._completion_length = int(facts["max_completion_length"])
+        return self._completion_length
 
     def planning_context(self) -> PlanningContext:
         """What the planner may look at, now."""

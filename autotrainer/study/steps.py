@@ -25,7 +25,6 @@ from autotrainer.study.runtime import Runtime
 from autotrainer.tree.node import Node, Outcome
 from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
 from autotrainer.tree.state import NodeState, Validity
-from autotrainer.workspace.build import build_workspace
 
 _NO_NEW_WORK = ("done",)
 MAX_HANGS = 2
@@ -260,6 +259,7 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
             rng=runtime.planning_context().rng,
             drafts=runtime.plan.drafts,
             max_depth=runtime.plan.max_depth,
+            nodes=runtime.plan.max_nodes,
         )
         parent = runtime.policy.select(runtime.tree, context)
         if parent is None:
@@ -335,7 +335,7 @@ def _build(runtime: Runtime, node: Node) -> None:
         runtime.record("node_queued", node=node.id, harness="")
         return
     try:
-        commit = build_workspace(runtime.paths, node.id, node.proposal, runtime.tree, runtime.library)
+        commit = runtime.build(runtime.paths, node.id, node.proposal, runtime.tree, runtime.library)
     except WorkspaceError as error:
         runtime.record("node_state", node=node.id, state=str(NodeState.FAILED), reason=str(error))
         return

@@ -178,7 +178,7 @@ def _loop(runtime: Runtime, tracker: Tracker, on_tick: Callable[[StudyView], Non
     with Loop(runtime, STEPS) as loop:
         while runtime.view().state == "running":
             loop.tick()
-            _end(runtime)
+            end_if_stopping(runtime)
             on_tick(runtime.view())
             if time.monotonic() - mirrored > MIRROR_EVERY_S:
                 tracker.mirror(runtime.view())
@@ -192,7 +192,7 @@ def _loop(runtime: Runtime, tracker: Tracker, on_tick: Callable[[StudyView], Non
         runtime.record("note", text=f"MLflow is behind: {tracker.last_error}", data={})
 
 
-def _end(runtime: Runtime) -> None:
+def end_if_stopping(runtime: Runtime) -> None:
     """Pause or finish a study that is stopping once nothing runs any more."""
     if runtime.view().state != "running" or runtime.tree.active or not steps.stopping(runtime):
         return

@@ -1,0 +1,1 @@
+"""Benchmarks: one module each, found by name; results are recorded under experiments/results."""
