@@ -122,8 +122,11 @@ def save_merged(model: Any, folder: Path) -> None:
                 for adapter in linear.active_adapters:
                     delta = linear.get_delta_weight(adapter)
                     state[f"{name}.weight"] = state[f"{name}.weight"] + delta
-    empty = type(base)(base.config)
-    empty.load_state_dict(state)
+    with torch.device("meta"):
+        # No memory, and none of the random numbers that belong to the training.
+        empty = type(base)(base.config)
+    empty.load_state_dict(state, assign=True)
+    empty.tie_weights()
     empty.generation_config = base.generation_config
     empty.save_pretrained(folder)
 

@@ -199,7 +199,7 @@ def first_rows(done, step):
 
 
 class BestOfEight:
-    """Draws twice the group and keeps as many right and wrong ones as it can; the baseline is of all draws."""
+    """Draws twice the group and keeps as many right and wrong ones as it can; baselines of all draws."""
 
     def draw(self, inputs):
         size, kept, baselines = inputs.group_size, [], []
