@@ -10,7 +10,7 @@ from typing import Any
 from harness.contract import ContractError
 
 SIGNAL = "SIGTERM"
-_MACHINE = ("CUDA error", "CUDNN_STATUS", "cuDNN error", "NCCL", "ECC error", "We couldn't connect")
+_MACHINE = ("CUDA error", "CUDNN_STATUS", "cuDNN error", "NCCL", "/gloo/", "ECC error", "We couldn't connect")
 _MACHINE_ERRNOS = (
     errno.ENOSPC,
     errno.EIO,

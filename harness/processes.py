@@ -25,6 +25,21 @@ def is_main() -> bool:
     return rank() == 0
 
 
+def launch_fault() -> str:
+    """Why the launcher's environment is not what was meant; empty where it is.
+
+    `accelerate launch --cpu --num_processes 2` starts one process, without a word, unless there is MPI.
+    """
+    environment = os.environ
+    alone = "WORLD_SIZE" not in environment and "MASTER_ADDR" in environment
+    if alone and environment.get("ACCELERATE_USE_CPU", "").lower() == "true":
+        return (
+            "accelerate launch --cpu started one process of several: use accelerate launch --multi_gpu "
+            "--num_processes N, which with resources.device = 'cpu' runs on the CPU (gloo)"
+        )
+    return ""
+
+
 def gather(value: Any) -> list[Any]:
     """The values of all processes, by rank, on every process. A collective: every process calls it."""
     if world() == 1:

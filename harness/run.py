@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from harness.contract import ContractError, JobSpec, Result, digests, read_json, write_json
 from harness.failures import FrozenFileError, StopAskedError, StopFlag, failure_of, is_machine_fault
 from harness.heartbeat import Heartbeat
-from harness.processes import is_main, rank, world
+from harness.processes import is_main, launch_fault, rank, world
 
 if TYPE_CHECKING:
     from harness.session import Session
@@ -60,6 +60,8 @@ def run_job(job: JobSpec, started: float) -> Result:
     session: Session | None = None
     with Heartbeat(output, job.job_id, writes=is_main()) as heart:
         try:
+            if fault := launch_fault():
+                raise ContractError(fault)
             _check_frozen(job.frozen, before)
             flag = _stop_flag()
             with heart.phase("load"):

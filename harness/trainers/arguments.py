@@ -117,6 +117,8 @@ def grpo_config(job: JobSpec, stage: StageSpec, place: int, scratch: Path) -> GR
             "gradient_checkpointing": False,
             "dataloader_pin_memory": False,
         }
+    # Every parameter has a gradient in every step; looking for others would cost a walk of the graph.
+    asked.setdefault("ddp_find_unused_parameters", False)
     try:
         return GRPOConfig(
             output_dir=str(scratch),
