@@ -29,6 +29,9 @@ class Scoring:
     def __init__(self, stage: StageRun) -> None:
         """Belong to a stage."""
         self._stage = stage
+        self.masks: list[list[int]] | None = None
+        """Of this process's last generation, as TRL has them: 0 at tokens that the policy did not write."""
+        self.sampler_logps: list[list[float]] | None = None
 
     def score(
         self,
@@ -118,6 +121,8 @@ class Scoring:
             verifier=VERIFIER if VERIFIER in components else None,
             prompt_indices=[row["prompt_index"] for row in rows[::size]],
             tags=tags if any(tags) else [],
+            masks=[list(mask) for part in processes.gather(self.masks) for mask in part or ()],
+            sampler_logp_means=_means(self.sampler_logps),
         )
         self._record(batch, draws)
         first = processes.rank() * len(advantages)
@@ -149,6 +154,16 @@ def _judge(task: Any, batch: GenerationBatch, rewards: Any) -> None:
             )
         ]
         batch.second = [math.nan if one.score is None else float(one.score) for one in verdicts]
+
+
+def _means(logps: list[list[float]] | None) -> list[float | None]:
+    """Mean log-prob of each completion of all processes; empty where the sampler gave none."""
+    found: list[float | None] = []
+    for part in processes.gather(logps):
+        for values in part or ():
+            known = [value for value in values if value is not None and math.isfinite(value)]
+            found.append(sum(known) / len(known) if known else None)
+    return found
 
 
 def _rebased(rewards_N: torch.Tensor, draws: list[Drawn], size: int) -> torch.Tensor:

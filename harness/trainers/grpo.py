@@ -74,7 +74,9 @@ class GrpoTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]  # TRL is u
 
     def _generate(self, prompts: list[Any]) -> Any:
         with self.stage.recorder.timed("generate"):
-            return super()._generate(prompts)
+            generated = super()._generate(prompts)
+        self.stage.scoring.masks, self.stage.scoring.sampler_logps = generated[2], generated[4]
+        return generated
 
     def _generate_single_turn(self, prompt_ids: Any, *arguments: Any, **keywords: Any) -> Any:
         if self.drawn is not None:
