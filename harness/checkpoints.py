@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from harness.contract import SCHEMA_VERSION, ContractError, read_json, write_json
+from harness.trainers.lora import is_lora, save_adapter, save_merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class TrainingState:
     entropy_control: list[float]
     kl_reference: float
     stages: list[dict[str, Any]] = field(default_factory=list)
+    adapter: dict[str, Any] = field(default_factory=dict)
+    """Of a stage with LoRA: `lora`, its arguments, and `base`, the path of the weights under it."""
+    processes: int = 0
+    """How many the job had; 0 where it does not matter."""
 
 
 class Checkpoint:
@@ -81,7 +86,8 @@ def save_checkpoint(
 
     Args:
         folder: the attempt's checkpoints/.
-        model: saved with `save_pretrained`, as safetensors.
+        model: saved with `save_pretrained`, as safetensors; one with an adapter is saved merged, and the
+            adapter beside it.
         tokenizer: saved beside it.
         training: the plain numbers.
         tensors: the other states by name; None is left out.
@@ -93,7 +99,11 @@ def save_checkpoint(
     shutil.rmtree(aside, ignore_errors=True)
     state = aside / "state"
     state.mkdir(parents=True)
-    model.save_pretrained(aside)
+    if is_lora(model):
+        save_merged(model, aside)
+        save_adapter(model, state)
+    else:
+        model.save_pretrained(aside)
     tokenizer.save_pretrained(aside)
     for name, value in tensors.items():
         if value is not None:

@@ -24,8 +24,9 @@ class Request:
 class Control:
     """Polled at step ends; a poll of an unchanged file costs one stat."""
 
-    def __init__(self, folder: Path) -> None:
-        """Answers already given in this folder are not given again."""
+    def __init__(self, folder: Path, writes: bool = True) -> None:
+        """Read and answer in a job's folder; of several processes only the main one writes answers."""
+        self._writes = writes
         self._path, self._acks = folder / "control.json", folder / "control-ack.jsonl"
         self._stamp: tuple[int, int] | None = None
         self._seen: set[str] = set()
@@ -62,6 +63,8 @@ class Control:
 
     def answer(self, request: Request, step: int, ok: bool, message: str) -> None:
         """Write the one answer to a request."""
+        if not self._writes:
+            return
         append_jsonl(
             self._acks,
             {

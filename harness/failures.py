@@ -10,7 +10,7 @@ from typing import Any
 from harness.contract import ContractError
 
 SIGNAL = "SIGTERM"
-_MACHINE = ("CUDA error", "CUDNN_STATUS", "cuDNN error", "NCCL", "ECC error", "We couldn't connect")
+_MACHINE = ("CUDA error", "CUDNN_STATUS", "cuDNN error", "NCCL", "/gloo/", "ECC error", "We couldn't connect")
 _MACHINE_ERRNOS = (
     errno.ENOSPC,
     errno.EIO,
@@ -76,6 +76,12 @@ def failure_of(error: BaseException, workspace: Path) -> dict[str, Any]:
     }
     if isinstance(error, ContractError):
         return failure
+    if (named := getattr(error, "file", None)) and Path(named).is_relative_to(workspace):
+        # A hook that returned what is not allowed has left its own frame already.
+        return failure | {
+            "file": Path(named).relative_to(workspace).as_posix(),
+            "line": getattr(error, "line", None),
+        }
     frames = []
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)

@@ -24,8 +24,9 @@ def peak_memory_gib() -> float:
 class Heartbeat:
     """Writes heartbeat.json while the context is open; the training thread sets `phase` and `step`."""
 
-    def __init__(self, folder: Path, job_id: str, every_s: float = EVERY_S) -> None:
-        """Nothing is written before the context is entered."""
+    def __init__(self, folder: Path, job_id: str, every_s: float = EVERY_S, writes: bool = True) -> None:
+        """Nothing is written before the context is entered; of several processes only the main one writes."""
+        self._writes = writes
         self._path, self._job_id, self._every_s = folder / "heartbeat.json", job_id, every_s
         self._phase, self._phase_started, self.step = "start", time.time(), 0
         self._stop = threading.Event()
@@ -34,8 +35,9 @@ class Heartbeat:
 
     def __enter__(self) -> Self:
         """Write the first beat and start the thread."""
-        self._write()
-        self._thread.start()
+        if self._writes:
+            self._write()
+            self._thread.start()
         return self
 
     def __exit__(
@@ -43,7 +45,8 @@ class Heartbeat:
     ) -> None:
         """Stop the thread; the last beat stays."""
         self._stop.set()
-        self._thread.join(timeout=2 * self._every_s)
+        if self._writes:
+            self._thread.join(timeout=2 * self._every_s)
 
     def enter(self, phase: str) -> str:
         """Change the phase and return the one before."""

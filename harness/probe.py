@@ -139,10 +139,11 @@ class Probe:
         self._start: dict[str, torch.Tensor] = {}
 
     def remember_start(self, model: Any) -> None:
-        """Keep the weights that the job starts from, as bf16 on the CPU."""
+        """Keep the weights that the job starts from and trains, as bf16 on the CPU."""
         self._start = {
             name: value.detach().to("cpu", torch.bfloat16, copy=True)
             for name, value in model.named_parameters()
+            if value.requires_grad
         }
 
     def accuracy(self, model: Any) -> float:
@@ -182,9 +183,11 @@ class Probe:
         return kl_estimate(token_logps(reference, batch), token_logps(model, batch), batch.mask_B_T)
 
     def changed_share(self, model: Any) -> float:
-        """Share of weights that differ from the job's start when both are rounded to bf16."""
+        """Share of trained weights that differ from the job's start when both are rounded to bf16."""
         changed = total = 0
         for name, value in model.named_parameters():
+            if name not in self._start:
+                continue
             now = value.detach().to("cpu", torch.bfloat16)
             changed += int((now != self._start[name]).sum())
             total += now.numel()

@@ -1,11 +1,17 @@
-"""Rollouts on disk: one parquet file a stretch of steps, named by its first step."""
+"""Rollouts on disk: one parquet file a stretch of steps, named by its first step.
+
+Of a generation batch with more than `rollouts.max_rows` rows whole groups are kept, chosen at random by a
+generator that the step alone seeds: what is kept says nothing about reward or length.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +35,10 @@ _SCHEMA = pa.schema(
         ("components", pa.string()),
         ("advantage", pa.float64()),
         ("logp_mean", pa.float64()),
+        ("sampler_logp_mean", pa.float64()),
+        ("token_ids", pa.list_(pa.int32())),
+        ("mask", pa.list_(pa.int8())),
+        ("tag", pa.string()),
     ]
 )
 
@@ -63,8 +73,7 @@ class RolloutWriter:
             return
         step, batch = self._open
         self._open = None
-        kept = min(self._spec.max_rows, len(batch.completions))
-        for row in range(kept):
+        for row in kept_rows(step, len(batch.completions), batch.group_size, self._spec.max_rows):
             reward = batch.rewards[row]
             components = {
                 name: None if math.isnan(values[row]) else values[row]
@@ -83,6 +92,10 @@ class RolloutWriter:
                     "components": json.dumps(encode(components), sort_keys=True),
                     "advantage": batch.advantages[row],
                     "logp_mean": batch.logp_means[row],
+                    "sampler_logp_mean": _at(batch.sampler_logp_means, row),
+                    "token_ids": batch.completion_ids[row],
+                    "mask": batch.masks[row] if batch.masks else [1] * len(batch.completion_ids[row]),
+                    "tag": _at(batch.tags, row) or None,
                 }
             )
 
@@ -96,3 +109,15 @@ class RolloutWriter:
         pq.write_table(pa.Table.from_pylist(self._rows, schema=_SCHEMA), aside)
         os.replace(aside, path)
         self._rows = []
+
+
+def kept_rows(step: int, rows: int, group_size: int, limit: int) -> list[int]:
+    """The rows to keep: all, or as many whole groups as the limit has room for (one at least), in order."""
+    if rows <= limit:
+        return list(range(rows))
+    groups = random.Random(step).sample(range(rows // group_size), max(1, limit // group_size))
+    return [group * group_size + place for group in sorted(groups) for place in range(group_size)]
+
+
+def _at(values: Sequence[Any], row: int) -> Any:
+    return values[row] if values else None

@@ -19,15 +19,18 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from harness.contract import ContractError, JobSpec, Result, digests, read_json
+from harness.contract import ContractError, JobSpec, Result, digests, read_json, write_json
 from harness.failures import FrozenFileError, StopAskedError, StopFlag, failure_of, is_machine_fault
 from harness.heartbeat import Heartbeat
+from harness.processes import is_main, launch_fault, rank, world
 
 if TYPE_CHECKING:
     from harness.session import Session
     from harness.starts import StagePlan
 
 WORKSPACE = Path(__file__).resolve().parents[1]
+OTHERS_S = 3.0
+"""How long the main process waits for another one's note of why the connection broke."""
 EXIT_CODES = {"completed": 0, "stopped": 0, "failed": 1, "crashed": 3}
 
 
@@ -43,7 +46,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{path}: {error}\n")
         return _refuse(path, started, error)
     result = run_job(job, started)
-    result.write(Path(job.output))
+    if is_main():
+        result.write(Path(job.output))
     return EXIT_CODES[result.status]
 
 
@@ -54,8 +58,10 @@ def run_job(job: JobSpec, started: float) -> Result:
     before = digests(WORKSPACE, job.frozen)
     result = Result(job.job_id, "failed", "", started, started, frozen_before=before)
     session: Session | None = None
-    with Heartbeat(output, job.job_id) as heart:
+    with Heartbeat(output, job.job_id, writes=is_main()) as heart:
         try:
+            if fault := launch_fault():
+                raise ContractError(fault)
             _check_frozen(job.frozen, before)
             flag = _stop_flag()
             with heart.phase("load"):
@@ -69,7 +75,8 @@ def run_job(job: JobSpec, started: float) -> Result:
         except Exception as error:  # noqa: BLE001 - the boundary of the process: whatever it is, it becomes the result
             traceback.print_exc()
             status = "crashed" if is_machine_fault(error) else "failed"
-            failure = failure_of(error, WORKSPACE)
+            failure = _first_failure(output, status, failure_of(error, WORKSPACE))
+            status = failure.pop("status")
             reason = f"{failure['type']}: {failure['message']}"
             result = replace(result, status=status, reason=reason, failure=failure)
         with heart.phase("finish"):
@@ -87,17 +94,18 @@ def open_session(job: JobSpec, heart: Heartbeat, flag: StopFlag, started: float)
     from harness.starts import plan_start
     from harness.tasks import load
     from harness.tasks.files import read_items
+    from harness.training_set import TrainingSet
 
     torch.set_num_threads(job.resources.threads)
     plan = plan_start(job)
     task = load(job.task)
-    train, probe = read_items(Path(job.data.train)), read_items(Path(job.data.probe))[: job.probe.n]
+    train, probe = TrainingSet.open(Path(job.data.train)), read_items(Path(job.data.probe))[: job.probe.n]
     if not probe:
         raise ContractError(f"data.probe {job.data.probe} has no items")
     tokenizer = AutoTokenizer.from_pretrained(job.model.path, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return Session(job, heart, flag, task, {"train": train, "probe": probe}, tokenizer, started), plan
+    return Session(job, heart, flag, task, train, probe, tokenizer, started), plan
 
 
 def _import_libraries() -> None:
@@ -121,6 +129,28 @@ def _import_libraries() -> None:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _first_failure(output: Path, status: str, failure: dict[str, Any]) -> dict[str, Any]:
+    """This process's failure with its status, or another one's that came first.
+
+    Of several processes the one that fails leaves a note; for the others it looks like a broken connection.
+    """
+    own = failure | {"status": status}
+    if world() == 1:
+        return own
+    if not is_main():
+        write_json(output / f".failure-{rank()}.json", own)
+        return own
+    if status == "failed":
+        return own
+    deadline = time.monotonic() + OTHERS_S
+    while time.monotonic() < deadline:
+        for path in sorted(output.glob(".failure-*.json")):
+            if (found := read_json(path)).get("status") == "failed":
+                return found
+        time.sleep(0.1)
+    return own
 
 
 def _train(session: Session, plan: StagePlan) -> None:

@@ -12,8 +12,10 @@ from harness.control import Control, Request
 from harness.failures import SIGNAL, StopFlag
 from harness.heartbeat import Heartbeat
 from harness.probe import Probe, ProbeBatch, logprob_gap, token_logps
+from harness.processes import from_main, is_main
 from harness.recorder import Recorder
 from harness.tasks.api import Item, Task
+from harness.training_set import TrainingSet
 
 
 class SessionProbe(Probe):
@@ -40,20 +42,21 @@ class Session:
         heart: Heartbeat,
         flag: StopFlag,
         task: Task,
-        items: dict[str, list[Item]],
+        train: TrainingSet,
+        probe: list[Item],
         tokenizer: Any,
         started: float,
     ) -> None:
-        """Take the parts; `items` has the splits train and probe."""
+        """Take the parts; train and probe are the items of the splits."""
         folder = Path(job.output)
         self.job, self.heart, self.flag, self.task, self.tokenizer = job, heart, flag, task, tokenizer
-        self.train_items = items["train"]
+        self.train_items = train
         self.recorder = Recorder(job, heart, started)
-        self.control = Control(folder)
+        self.control = Control(folder, writes=is_main())
         self.checkpoints = folder / "checkpoints"
         self.checkpoints.mkdir(exist_ok=True)
-        self.probe = SessionProbe(task, items["probe"], job.probe.max_completion_length, tokenizer)
-        self.probe_items = items["probe"]
+        self.probe = SessionProbe(task, probe, job.probe.max_completion_length, tokenizer)
+        self.probe_items = probe
         self.steps = 0
         self.tokens = 0
         self.start: dict[str, Any] | None = None
@@ -77,6 +80,11 @@ class Session:
         with self.heart.phase("probe"):
             found = self.probe.measure(model)
         return {**found, "time/probe_s": time.perf_counter() - begun}
+
+    def poll(self, step: int) -> list[Request]:
+        """New requests, on every process those that the main one read; a signal counts wherever it came."""
+        found, self.flag.count = from_main((self.control.poll(step) if is_main() else [], self.flag.count))
+        return list(found)
 
     def ask(self, request: Request) -> None:
         """Keep a request: a checkpoint waits for a generation boundary, a stop for its checkpoint."""

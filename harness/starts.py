@@ -8,6 +8,9 @@ from typing import Any
 
 from harness.checkpoints import Checkpoint, TrainingState
 from harness.contract import ContractError, JobSpec, StageSpec
+from harness.processes import world
+from harness.trainers.arguments import take_apart
+from harness.trainers.lora import ADAPTER
 from harness.trainers.schedule import LrPlan
 
 MAX_LOGPROB_GAP = 0.05
@@ -35,6 +38,10 @@ class StagePlan:
     settings: dict[str, float] = field(default_factory=dict)
     entropy_control: list[float] = field(default_factory=list)
     parent: Checkpoint | None = None
+    base_path: str | None = None
+    """Of a stage with LoRA: the weights under the adapter, where they are not those of model_path."""
+    adapter: Path | None = None
+    """The adapter's weights to begin with; None is a new adapter."""
 
 
 def plan_start(job: JobSpec) -> StagePlan:
@@ -56,8 +63,10 @@ def plan_fork(job: JobSpec, place: int, checkpoint: Checkpoint) -> StagePlan:
         ContractError: the rules ask to keep what the checkpoint does not have.
     """
     stage, fork, state = job.stages[place], job.stages[place].fork, checkpoint.training_state()
+    base_path, adapter = _adapter(stage, state, checkpoint, place)
     if fork.optimizer == "keep":
         _check_optimizer(stage, state, checkpoint, place)
+        _check_adapter(stage, state, adapter, place)
     if fork.lr_horizon == "study":
         plan = LrPlan(rewarmup=fork.rewarmup_steps, offset=state.path_steps)
     else:
@@ -77,12 +86,19 @@ def plan_fork(job: JobSpec, place: int, checkpoint: Checkpoint) -> StagePlan:
         sampler=fork.sampler,
         rewarmup_steps=fork.rewarmup_steps,
         parent=checkpoint,
+        base_path=base_path,
+        adapter=adapter,
     )
 
 
 def _plan_exact(job: JobSpec, checkpoint: Checkpoint) -> StagePlan:
     state = checkpoint.training_state()
     _check_stages(job, state)
+    if state.processes not in (0, world()):
+        raise ContractError(
+            f"start.mode 'exact': the checkpoint is of {state.processes} processes, the job has {world()}; "
+            "use mode 'weights'"
+        )
     stage, before = job.stages[state.stage], state.path_steps - state.stage_step
     if state.stage_step >= stage.steps:
         if state.stage + 1 == len(job.stages):
@@ -113,6 +129,8 @@ def _plan_exact(job: JobSpec, checkpoint: Checkpoint) -> StagePlan:
         settings=state.settings,
         entropy_control=state.entropy_control,
         parent=checkpoint,
+        base_path=state.adapter.get("base"),
+        adapter=_adapter_file(checkpoint) if state.adapter else None,
     )
 
 
@@ -123,6 +141,32 @@ def _check_optimizer(stage: StageSpec, state: TrainingState, checkpoint: Checkpo
     asked = stage.arguments.get("optim", state.optim)
     if asked != state.optim:
         raise ContractError(f"{where}: the optimiser was {state.optim} and is {asked} now; use 'reset'")
+
+
+def _adapter_file(checkpoint: Checkpoint) -> Path:
+    return checkpoint.folder / "state" / ADAPTER
+
+
+def _adapter(
+    stage: StageSpec, state: TrainingState, checkpoint: Checkpoint, place: int
+) -> tuple[str | None, Path | None]:
+    """Base and adapter of a stage that goes on with its parent's; else None, None: the merged weights."""
+    lora = take_apart(stage, place).lora
+    if lora is None or not state.adapter or lora.as_json() != state.adapter["lora"]:
+        return None, None
+    return str(state.adapter["base"]), _adapter_file(checkpoint)
+
+
+def _check_adapter(stage: StageSpec, state: TrainingState, adapter: Path | None, place: int) -> None:
+    """Adam's state is of the parent's parameters: an adapter's, or all weights."""
+    lora = take_apart(stage, place).lora
+    if adapter is None and (lora is not None or state.adapter):
+        was = f"LoRA with {state.adapter['lora']}" if state.adapter else "full weights"
+        now = f"LoRA with {lora.as_json()}" if lora is not None else "full weights"
+        raise ContractError(
+            f"stages[{place}].fork.optimizer = 'keep': the parent trained {was}, this stage trains {now}: "
+            "other parameters; use 'reset'"
+        )
 
 
 def _check_stages(job: JobSpec, state: TrainingState) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from harness import processes
 from harness.checkpoints import TrainingState, rng_state, save_checkpoint
 from harness.hooks.api import HookError, StepInputs
 from harness.trainers import settings
+from harness.trainers.arguments import take_apart
 
 if TYPE_CHECKING:
     from harness.stage import StageRun
@@ -45,6 +47,7 @@ class StepEnd:
     def _callbacks(self, trainer: Any, step: int, stage_step: int, row: Mapping[str, Any]) -> None:
         if not self._stage.hooks.has("after_step"):
             return
+        row = processes.from_main(dict(row))
         asked = self._stage.hooks.after_step(
             StepInputs(
                 step=step,
@@ -61,7 +64,7 @@ class StepEnd:
                 raise HookError(f"{ref}: {error}") from None
 
     def _requests(self, trainer: Any, step: int) -> None:
-        for request in self._session.control.poll(step):
+        for request in self._session.poll(step):
             if request.kind != "set":
                 self._session.ask(request)
                 continue
@@ -85,24 +88,30 @@ class StepEnd:
         with session.heart.phase("checkpoint"):
             model = trainer.accelerator.unwrap_model(trainer.model)
             self._stage.recorder.flush()
-            save_checkpoint(
-                session.checkpoints,
-                model,
-                session.tokenizer,
-                self._training_state(
-                    trainer, step, stage_step, session.probe.kl_reference(model, trainer.ref_model)
-                ),
-                {
-                    "optimizer": trainer.optimizer.state_dict(),
-                    "rng": rng_state(),
-                    "hooks": self._stage.hooks.state_dict(),
-                    "sampler": {
-                        "order": self._stage.sampler.state_dict(),
-                        "history": self._stage.histories.state_dict(),
-                    },
-                    "probe": session.probe.state_dict(model),
-                },
+            states = processes.gather(rng_state())
+            training = self._training_state(
+                trainer, step, stage_step, session.probe.kl_reference(model, trainer.ref_model)
             )
+            if processes.is_main():
+                others = {f"rng.{rank}": state for rank, state in enumerate(states) if rank}
+                save_checkpoint(
+                    session.checkpoints,
+                    model,
+                    session.tokenizer,
+                    training,
+                    {
+                        "optimizer": trainer.optimizer.state_dict(),
+                        "rng": states[0],
+                        **others,
+                        "hooks": self._stage.hooks.state_dict(),
+                        "sampler": {
+                            "order": self._stage.sampler.state_dict(),
+                            "history": self._stage.histories.state_dict(),
+                        },
+                        "probe": session.probe.state_dict(model),
+                    },
+                )
+            processes.wait()
         self._due = False
         session.saved(step)
 
@@ -125,7 +134,14 @@ class StepEnd:
             if trainer.use_adaptive_entropy
             else [],
             stages=[asdict(stage) for stage in self._session.job.stages],
+            adapter=self._adapter(),
+            processes=processes.world(),
         )
+
+    def _adapter(self) -> dict[str, Any]:
+        plan = self._stage.plan
+        lora = take_apart(self._stage.spec, plan.stage).lora
+        return {} if lora is None else {"lora": lora.as_json(), "base": plan.base_path or plan.model_path}
 
 
 def _set_all(trainer: Any, asked: Mapping[str, Any]) -> dict[str, float]:

@@ -6,20 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
 from transformers import AutoModelForCausalLM, PrinterCallback
+from trl.trainer.utils import add_fused_lm_head
 
+from harness import processes
 from harness.checkpoints import Checkpoint
 from harness.contract import ContractError
+from harness.hooks.api import Need
 from harness.probe import sample_batch
 from harness.session import Session
 from harness.stage import StageRun
 from harness.starts import MAX_LOGPROB_GAP, StagePlan, plan_fork
-from harness.trainers.arguments import grpo_config
+from harness.trainers.arguments import StageArguments, grpo_config, take_apart
 from harness.trainers.grpo import GrpoTrainer
 from harness.trainers.hooks import HookSet, RunFacts
+from harness.trainers.lora import load_adapter
+from harness.trainers.preflight import check_cap, check_job
 from harness.trainers.rewards import VERIFIER, Rewards
 from harness.trainers.sampler import BatchShape, PromptSampler
+from harness.training_set import TrainingSet
+
+GOLDS = 256
+"""Items whose right answers are looked at for the shortest one."""
 
 
 class ForkGapError(ValueError):
@@ -46,30 +54,18 @@ def run_stage(session: Session, plan: StagePlan) -> None:
     """
     job, spec = session.job, session.job.stages[plan.stage]
     with session.heart.phase("load"):
+        given = take_apart(spec, plan.stage)
         args: Any = grpo_config(job, spec, plan.stage, Path(job.output) / "scratch")
         args.seed = args.data_seed = plan.seed
-        rewards = Rewards(
-            spec.rewards,
-            session.task,
-            {item.id: item for item in session.train_items},
-            args.max_completion_length,
-        )
-        hooks = HookSet(
-            spec.hooks,
-            RunFacts(
-                reference=args.beta != 0.0,
-                sampler_logps=args.use_vllm,
-                steps_per_generation=args.steps_per_generation,
-                verifier=VERIFIER,
-                components=tuple(rewards.weights),
-            ),
-        )
+        check_job(job, spec, args.beta, plan.stage)
+        items = _items(session, given, args, plan.stage)
+        rewards = Rewards(spec.rewards, session.task, items, args.max_completion_length)
+        hooks = HookSet(spec.hooks, _facts(args, rewards))
         rewards.add(hooks.adds)
         args.reward_weights = list(rewards.weights.values())
-        sampler = _sampler(session, plan, args)
-        stage = StageRun(session, plan, hooks, rewards, sampler, [item.id for item in session.train_items])
-        model = load_model(plan.model_path, job.resources.device)
-        trainer = _trainer(session, plan, stage, args, model)
+        sampler = _sampler(session, plan, args, items)
+        stage = StageRun(session, plan, hooks, rewards, sampler, items)
+        trainer = _trainer(session, plan, stage, args, given)
         session.flag.raise_if_set()
     with session.heart.phase("probe"):
         measured = measure_start(session, plan, trainer)
@@ -91,32 +87,88 @@ def load_model(path: str, device: str) -> Any:
     return model.to(device)
 
 
-def _sampler(session: Session, plan: StagePlan, args: Any) -> PromptSampler:
+def _items(session: Session, given: StageArguments, args: Any, place: int) -> TrainingSet:
+    """The training set without prompts that are too long; a cap that no answer fits under is refused."""
+    items, where = session.train_items, f"stages[{place}].arguments"
+    if given.max_prompt_length is not None:
+        try:
+            items = items.filtered(session.tokenizer, given.max_prompt_length)
+        except ValueError as error:
+            raise ContractError(f"{where}.{error}") from None
+    golds = [session.task.gold(item) for item in items[:GOLDS]]
+    shortest = min(len(ids) for ids in session.tokenizer(golds, add_special_tokens=False)["input_ids"]) + 1
+    check_cap(args.max_completion_length, shortest, where)
+    return items
+
+
+def _facts(args: Any, rewards: Rewards) -> RunFacts:
+    return RunFacts(
+        reference=args.beta != 0.0,
+        sampler_logps=not args.use_transformers_continuous_batching,
+        steps_per_generation=args.steps_per_generation,
+        verifier=VERIFIER,
+        components=tuple(rewards.weights),
+        micro_batch=args.per_device_train_batch_size,
+        group_size=args.num_generations,
+        logits=True,
+        entropy_bonus=bool(args.entropy_coef or args.use_adaptive_entropy),
+        processes=processes.world(),
+    )
+
+
+def _sampler(session: Session, plan: StagePlan, args: Any, items: TrainingSet) -> PromptSampler:
     steps = session.job.stages[plan.stage].steps - plan.done
     repeats = args.num_iterations * args.steps_per_generation
     shape = BatchShape(args.generation_batch_size // args.num_generations, args.num_generations, repeats)
     batches = -(-steps * args.gradient_accumulation_steps // repeats)
     try:
-        return PromptSampler(len(session.train_items), shape, batches, plan.seed, bool(args.shuffle_dataset))
+        return PromptSampler(len(items), shape, batches, plan.seed, bool(args.shuffle_dataset))
     except ValueError as error:
         raise ContractError(f"stages[{plan.stage}].arguments: {error}") from None
 
 
-def _trainer(session: Session, plan: StagePlan, stage: StageRun, args: Any, model: Any) -> GrpoTrainer:
-    rows = [{"prompt": list(item.prompt), "prompt_id": item.id} for item in session.train_items]
+def _trainer(
+    session: Session, plan: StagePlan, stage: StageRun, args: Any, given: StageArguments
+) -> GrpoTrainer:
+    device, base_path = session.job.resources.device, plan.base_path or plan.model_path
+    model = load_model(base_path, device)
     # TRL loads the reference from where it thinks the policy came from; by the fork rules it is elsewhere.
     model.config._name_or_path = plan.reference_path
+    if given.lora is not None:
+        # A new adapter's random weights follow from the stage's seed; Trainer seeds again afterwards.
+        torch.manual_seed(plan.seed)
     trainer = GrpoTrainer(
         stage=stage,
+        token_budget=given.token_budget,
         model=model,
         reward_funcs=stage.rewards.functions,
         args=args,
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=stage.items.dataset(),
         processing_class=session.tokenizer,
+        peft_config=None if given.lora is None else given.lora.config(),
     )
-    model.config._name_or_path = plan.model_path
+    model.config._name_or_path = base_path
+    trainer.sampler_logps = given.sampler_logps or stage.hooks.needs(Need.SAMPLER_LOGPS)
+    if given.lora is not None:
+        if plan.adapter is not None:
+            load_adapter(trainer.model, plan.adapter)
+        if args.beta and plan.reference_path != base_path:
+            _own_reference(trainer, plan.reference_path, device)
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _own_reference(trainer: GrpoTrainer, path: str, device: str) -> None:
+    """A reference beside the adapter's base: without one TRL takes the policy with its adapter off."""
+    reference = load_model(path, device)
+    args: Any = trainer.args
+    add_fused_lm_head(
+        reference,
+        temperature=trainer.temperature,
+        cast_lm_head_to_fp32=args.cast_lm_head_to_fp32,
+        outputs=("log_probs", "entropy"),
+    )
+    trainer.ref_model = trainer.accelerator.prepare_model(reference, evaluation_mode=True)
 
 
 def measure_start(session: Session, plan: StagePlan, trainer: Any) -> dict[str, Any]:

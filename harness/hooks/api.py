@@ -1,26 +1,29 @@
 """The hook points: what a hook sees and what it returns. Frozen.
 
 A hook is a class in `hooks/<file>.py`, named in job.json as `hooks/<file>.py:<Class>` and built with its
-`params`
-as keywords. At its point it has the methods of that point's protocol below:
+`params` as keywords. At its point it has the methods of that point's protocol below:
 
-    sampler      `choose`              which prompts come next rollouts     (refused by name: not in this
-    version) rewards      `components`          values of reward components, never the verifier's advantages
-    `group` or `tokens`   advantages per completion, at scoring; per token, at loss time loss         `term`
-    a term that is added to the loss, and metrics callbacks    `after_step`          settings to change before
-    the next step
+    sampler      `choose`              which prompts come next
+    rollouts     `draw`                which completions of them are trained on, out of any number drawn
+    rewards      `components`          values of reward components, never the verifier's
+    advantages   `group`               one advantage a completion, at scoring
+                 `tokens`              one advantage a token, at loss time
+    loss         `term`                a term that is added to the loss, and metrics
+                 `objective`           the whole loss; one hook of a stage at most
+    callbacks    `after_step`          settings to change before the next step
 
 Several hooks at one point run in the order of job.json, each on the result of the one before it. A hook that
 keeps state may have `state_dict` and `load_state_dict`; the state is in every checkpoint. A hook that needs
 more than every run has says so in `needs`; what cannot be satisfied is refused before step 1.
 
 Names end in their axes: B rows (completions of one micro-batch), N completions of a generation batch, P
-prompts in it, G completions of one prompt, T tokens, padded. Row p * G + g of N is completion g of prompt p.
+prompts in it, G completions of one prompt, T tokens, padded, V vocabulary. Row p * G + g of N is completion g
+of prompt p.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
@@ -37,8 +40,10 @@ class Need(StrEnum):
     """Log-probs of the reference policy."""
     SAMPLER_LOGPS = "sampler_logps"
     """Log-probs as the sampling engine computed them."""
+    ENTROPIES = "entropies"
+    """Entropy of every token; every run has them."""
     LOGITS = "logits"
-    """Full logits at loss time."""
+    """Full logits at loss time, by a forward without the fused head: more memory, and seconds of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,80 @@ class SamplerHook(Protocol):
 
     def choose(self, inputs: SamplerInputs) -> Sequence[int]:
         """Return P prompt indices; a prompt may come twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A prompt with its task columns."""
+
+    prompt_id: str
+    prompt: Sequence[Mapping[str, str]]
+    answer: str
+    columns: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One completion that was drawn."""
+
+    row: PromptRow
+    completion_ids: tuple[int, ...]
+    """With its end token, unless it was cut off at the cap."""
+    text: str
+    logps: tuple[float, ...] | None
+    """The sampling engine's log-prob of each token; None where it gives none."""
+    tag: str = ""
+    """A name for where the draw comes from; advantages are recorded by tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutBatch:
+    """What is trained on: P groups of G draws, each group of one prompt."""
+
+    draws_N: Sequence[Draw]
+    baselines_P: Sequence[float] | None = None
+    """With baselines the advantage is (reward - baseline) / scale before the advantage hooks."""
+    scales_P: Sequence[float] | None = None
+    """1 for all where None."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutInputs:
+    """The draw of a generation batch; under several processes of this process's part of it."""
+
+    step: int
+    batch: int
+    """Number of the generation batch within the stage, from 0."""
+    rows_P: Sequence[PromptRow]
+    group_size: int
+    max_completion_length: int
+    temperature: float
+    seed: int
+    """Differs from batch to batch and is equal in a repetition."""
+    policy: Any
+    """The model that is trained, to be copied or asked, never to be changed."""
+    generate: Callable[..., list[Draw]]
+    """`generate(rows, model=None, temperature=None)` draws one completion for each row of a list. Another
+    model or temperature is for a hook that wants a mismatch between sampler and trainer."""
+    score: Callable[[Sequence[Draw]], list[float]]
+    """The weighted reward of draws, without the components of reward hooks; 0 where none applies."""
+    verify: Callable[[Sequence[Draw]], list[float]]
+    """The verifier's score alone; 0 where it cannot score."""
+    more: Callable[[int], list[PromptRow]]
+    """Further prompts of the training set, at random."""
+    proposed: RolloutBatch | None
+    """What the hook before returned."""
+
+
+@runtime_checkable
+class RolloutHook(Protocol):
+    """Draws the completions of a generation batch, as many as it likes.
+
+    All tokens that were drawn are charged to the job, those of surplus completions too.
+    """
+
+    def draw(self, inputs: RolloutInputs) -> RolloutBatch:
+        """Return exactly P groups of G draws; the prompts may be others than those of `rows_P`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +202,8 @@ class GroupInputs:
     """Whether a completion was cut off at the cap."""
     prompt_ids_P: Sequence[str]
     max_completion_length: int
+    tags_P_G: Sequence[Sequence[str]] = ()
+    """By a rollouts hook; empty without one."""
 
 
 @runtime_checkable
@@ -160,6 +241,15 @@ class LossInputs:
     steps_per_generation: int
     processes: int
     max_completion_length: int
+    beta: float = 0.0
+    """In force now, as are the clip range below: an objective uses these, not its own copies."""
+    epsilon_low: float = 0.2
+    epsilon_high: float = 0.2
+    temperature: float = 1.0
+    logits_B_T_V: torch.Tensor | None = None
+    """At temperature 1, with a graph; for a hook that needs them."""
+    rows_B: torch.Tensor | None = None
+    """Row of the generation batch, p * G + g; over all processes."""
 
 
 @runtime_checkable
@@ -176,6 +266,18 @@ class LossTerm:
 
     value: torch.Tensor
     metrics: Mapping[str, float]
+
+
+@runtime_checkable
+class ObjectiveHook(Protocol):
+    """Is the loss.
+
+    Nothing of TRL's loss is left: an objective that wants the KL penalty, clipping or an entropy bonus has
+    them itself. TRL's `kl` and `entropy` are logged for it; `clip_ratio/*` are its own metrics if it clips.
+    """
+
+    def objective(self, inputs: LossInputs) -> LossTerm:
+        """Return the loss of this micro-batch, such that its sum over the accumulated ones is the step's."""
 
 
 @runtime_checkable
@@ -221,3 +323,8 @@ class StatefulHook(Protocol):
 
 class HookError(ValueError):
     """A hook cannot be used, or returned what its point does not allow; the message names the hook."""
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        """Say where the hook is, where that is known: result.json names file and line."""
+        super().__init__(message)
+        self.file, self.line = file, line

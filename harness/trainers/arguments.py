@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
 
 from harness.contract import ContractError, JobSpec, StageSpec
+from harness.trainers.lora import LoraSpec, take_lora
+from harness.trainers.preflight import check_arguments
 
 OWNED = {
     "output_dir": "the job has its own folder",
@@ -47,9 +49,49 @@ OWNED = {
     "remove_unused_columns": "rewards need the columns",
     "auto_find_batch_size": "groups have to stay whole",
     "dataloader_num_workers": "the sampler follows the training loop",
+    "generation_batch_size": "set per_device_train_batch_size and steps_per_generation",
     "sync_ref_model": "an exact resume would lose the moved reference",
 }
 """Arguments that job.json may not set, and where the wish belongs instead."""
+
+
+HARNESS = ("max_prompt_length", "token_budget", "sampler_logps")
+"""Arguments of the harness's own: see StageArguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageArguments:
+    """A stage's arguments, taken apart."""
+
+    trl: dict[str, Any]
+    """For GRPOConfig."""
+    lora: LoraSpec | None
+    max_prompt_length: int | None
+    """Longer prompts, in tokens with the chat template, are left out of the training set; None keeps all."""
+    token_budget: int | None
+    """The most tokens of a forward pass, padding between its rows included; None: the whole micro-batch."""
+    sampler_logps: bool
+    """Whether generation without vLLM has log-probs: for `sampler/*`, and the check before the first step."""
+
+
+def take_apart(stage: StageSpec, place: int) -> StageArguments:
+    """The arguments of a stage by who takes them.
+
+    Raises:
+        ContractError: one of LoRA's or the harness's own is not allowed.
+    """
+    where, asked = f"stages[{place}].arguments", dict(stage.arguments)
+    lora = take_lora(asked, where)
+    own = {name: asked.pop(name, None) for name in HARNESS}
+    for name in ("max_prompt_length", "token_budget"):
+        value = own[name]
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ContractError(f"{where}.{name} = {value!r} must be a whole number of at least 1, or null")
+    if own["sampler_logps"] not in (None, True, False):
+        raise ContractError(f"{where}.sampler_logps = {own['sampler_logps']!r} must be true or false")
+    return StageArguments(
+        asked, lora, own["max_prompt_length"], own["token_budget"], bool(own["sampler_logps"])
+    )
 
 
 def grpo_config(job: JobSpec, stage: StageSpec, place: int, scratch: Path) -> GRPOConfig:
@@ -59,9 +101,10 @@ def grpo_config(job: JobSpec, stage: StageSpec, place: int, scratch: Path) -> GR
         ContractError: an argument is unknown, owned by the harness, or refused by TRL; the message names it.
     """
     where = f"stages[{place}].arguments"
-    _check_names(stage.arguments, where)
+    asked = take_apart(stage, place).trl
+    _check_names(asked, where)
+    check_arguments(asked, where)
     cpu = job.resources.device == "cpu"
-    asked = dict(stage.arguments)
     if bool(asked.pop("use_cpu", cpu)) != cpu:
         raise ContractError(f"{where}.use_cpu contradicts resources.device = {job.resources.device!r}")
     if cpu:
@@ -74,6 +117,8 @@ def grpo_config(job: JobSpec, stage: StageSpec, place: int, scratch: Path) -> GR
             "gradient_checkpointing": False,
             "dataloader_pin_memory": False,
         }
+    # Every parameter has a gradient in every step; looking for others would cost a walk of the graph.
+    asked.setdefault("ddp_find_unused_parameters", False)
     try:
         return GRPOConfig(
             output_dir=str(scratch),
@@ -94,7 +139,8 @@ def grpo_config(job: JobSpec, stage: StageSpec, place: int, scratch: Path) -> GR
 
 
 def _check_names(arguments: dict[str, Any], where: str) -> None:
-    known = {item.name for item in fields(GRPOConfig) if item.init}
+    known = {item.name for item in fields(GRPOConfig) if item.init} | set(HARNESS)
+    known |= {"use_peft", *LoraSpec.__dataclass_fields__}
     for name in sorted(arguments):
         if name in OWNED:
             raise ContractError(f"{where}.{name} is not allowed: {OWNED[name]}")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.contract import ContractError, RewardSpec, split_ref
-from harness.tasks.api import Item, Task
+from harness.tasks.api import Task
+from harness.training_set import TrainingSet
 
 VERIFIER = "accuracy"
 """The verifier's component."""
@@ -20,7 +21,7 @@ class Rewards:
     """The reward functions of a stage; `nonfinite` counts what they returned that is no number."""
 
     def __init__(
-        self, specs: Sequence[RewardSpec], task: Task, items: Mapping[str, Item], max_completion_length: int
+        self, specs: Sequence[RewardSpec], task: Task, items: TrainingSet, max_completion_length: int
     ) -> None:
         """Load the shaping functions.
 
@@ -50,12 +51,12 @@ class Rewards:
 
     def columns(self, prompt_ids: Sequence[str]) -> dict[str, list[Any]]:
         """The task columns of rows: answer and columns."""
-        items = [self._items[prompt_id] for prompt_id in prompt_ids]
+        items = [self._items.find(prompt_id) for prompt_id in prompt_ids]
         return {"answer": [item.answer for item in items], "columns": [dict(item.columns) for item in items]}
 
     def _verifier(self) -> RewardFunction:
         def accuracy(completions: Sequence[Any], prompt_id: Sequence[str], **_: Any) -> list[float | None]:
-            items = [self._items[key] for key in prompt_id]
+            items = [self._items.find(key) for key in prompt_id]
             return [
                 self._task.verify(text, item.answer, item.columns).score
                 for text, item in zip(texts(completions), items, strict=True)

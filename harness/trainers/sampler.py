@@ -42,7 +42,7 @@ class PromptSampler(Sampler[int]):
         self._size, self._shape, self._batches = size, shape, batches
         self._seed, self._shuffle = seed, shuffle
         self._generator = torch.Generator().manual_seed(seed)
-        self._order: list[int] = []
+        self._order = torch.zeros(0, dtype=torch.long)
         self._place, self._pass = size, 0
         self._number = 0
         self._drawn: deque[tuple[list[int], int, int]] = deque()
@@ -68,7 +68,7 @@ class PromptSampler(Sampler[int]):
     def _next(self) -> list[int]:
         if self._size - self._place < self._shape.prompts:
             self._shuffled()
-        proposed = self._order[self._place : self._place + self._shape.prompts]
+        proposed = self._order[self._place : self._place + self._shape.prompts].tolist()
         self._place += self._shape.prompts
         if self._waiting:
             chosen = self._waiting.popleft()
@@ -80,9 +80,9 @@ class PromptSampler(Sampler[int]):
 
     def _shuffled(self) -> None:
         if self._shuffle:
-            self._order = torch.randperm(self._size, generator=self._generator).tolist()
+            self._order = torch.randperm(self._size, generator=self._generator)
         else:
-            self._order = list(range(self._size))
+            self._order = torch.arange(self._size)
         self._place = 0
         self._pass += 1
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from trl.trainer.utils import add_fused_lm_head
 
+from harness.trainers.lora import base_of
 from harness.trainers.schedule import set_learning_rate
 
 
@@ -22,6 +23,7 @@ def current(trainer: Any) -> dict[str, float]:
         "temperature": float(trainer.temperature),
         "max_grad_norm": float(trainer.args.max_grad_norm),
         "entropy_coef": float(trainer.entropy_coef),
+        **({"entropy_target": float(trainer.args.entropy_target)} if trainer.use_adaptive_entropy else {}),
     }
 
 
@@ -35,6 +37,8 @@ def change(trainer: Any, name: str, value: Any) -> float:
     """
     known = current(trainer)
     if name not in known:
+        if name == "entropy_target":
+            raise ValueError("entropy_target has no effect: the run began without use_adaptive_entropy")
         raise ValueError(f"{name} cannot be changed in flight; what can: {', '.join(known)}")
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} = {value!r} must be a finite number of at least 0")
@@ -78,7 +82,7 @@ def _temperature(trainer: Any, value: float) -> None:
     for model in (trainer.accelerator.unwrap_model(trainer.model), trainer.ref_model):
         if model is not None:
             add_fused_lm_head(
-                model,
+                base_of(model),
                 temperature=value,
                 cast_lm_head_to_fp32=trainer.args.cast_lm_head_to_fp32,
                 outputs=("log_probs", "entropy"),
@@ -96,6 +100,10 @@ def _entropy_coef(trainer: Any, value: float) -> None:
     trainer._entropy_bonus_enabled = value != 0.0
 
 
+def _entropy_target(trainer: Any, value: float) -> None:
+    trainer.args.entropy_target = value
+
+
 _CHANGES = {
     "learning_rate": _learning_rate,
     "beta": _beta,
@@ -104,4 +112,5 @@ _CHANGES = {
     "temperature": _temperature,
     "max_grad_norm": _max_grad_norm,
     "entropy_coef": _entropy_coef,
+    "entropy_target": _entropy_target,
 }

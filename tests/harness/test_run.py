@@ -112,7 +112,7 @@ def test_an_unknown_argument_fails_the_job_by_name(run):
     [
         ({"output_dir": "/tmp/x"}, "stages[0].arguments.output_dir is not allowed"),
         ({"bf16": True}, "stages[0].arguments.bf16"),
-        ({"num_generations": 7}, "generation_batch_size (32) must be divisible by num_generations (7)"),
+        ({"num_generations": 7}, "= 32 x 1 = 32 must be a multiple of num_generations = 7"),
         (
             {"per_device_train_batch_size": 1024},
             "a generation batch needs 128 prompts, the training set has 96",

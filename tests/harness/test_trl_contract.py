@@ -18,12 +18,35 @@ SIGNATURES = {
     "_calculate_rewards": ["self", "inputs", "prompts", "completions", "completion_ids_list"],
     "_generate_and_score_completions": ["self", "inputs"],
     "_compute_loss": ["self", "model", "inputs"],
+    "_prepare_inputs": ["self", "generation_batch"],
+    "_tokenize_prompts": ["self", "prompts"],
+    "_generate_single_turn": [
+        "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
+    ],
+    "_get_per_token_logps_and_entropies": [
+        "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy",
+        "compute_aux_loss", "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask",
+        "spatial_shapes", "num_tiles", "image_sizes", "token_type_ids", "mm_token_type_ids",
+        "image_position_ids",
+    ],
     "log": ["self", "logs", "start_time"],
-}
+}  # fmt: skip
 
 
 def test_trl_is_the_version_that_the_harness_was_written_for():
     assert trl.__version__.split(".")[:2] == ["1", "16"]
+
+
+def test_every_method_that_is_overridden_is_held_here():
+    from harness.trainers.grpo import GrpoTrainer
+
+    own = {name for name in vars(GrpoTrainer) if callable(vars(GrpoTrainer)[name]) and name != "__init__"}
+    assert own <= SIGNATURES.keys()
+    for name in own:
+        ours = list(inspect.signature(getattr(GrpoTrainer, name)).parameters)
+        named = [one for one in ours if one not in ("arguments", "keywords")]
+        assert named == SIGNATURES[name][: len(named)]
+        assert len(named) == len(SIGNATURES[name]) or "keywords" in ours
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
@@ -105,3 +128,25 @@ def test_without_hooks_a_job_is_trls_own_run_step_for_step(run, job_value, data,
     rows = [row for row in plain.state.log_history if "loss" in row]
     for key in ("loss", "grad_norm", "learning_rate", "entropy", "kl", "num_tokens", "reward"):
         assert done.series(key) == [row.get(key) for row in rows]
+
+
+def test_what_generation_returns_is_in_the_places_that_the_harness_reads():
+    source = inspect.getsource(GRPOTrainer._generate)
+    assert "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields" in source
+
+
+def test_trl_shuffles_the_rows_of_a_generation_batch_and_only_the_first_use_generates():
+    source = inspect.getsource(GRPOTrainer._prepare_inputs)
+    assert "shuffle_sequence_dict(generation_batch)" in source
+    assert "generate_every = self.args.steps_per_generation * self.num_iterations" in source
+
+
+def test_the_sampler_log_probs_of_a_generation_reach_the_loss():
+    source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    assert 'output["sampling_per_token_logps"] = sampling_per_token_logps' in source
+
+
+def test_the_settings_that_are_changed_in_flight_are_read_in_every_step():
+    source = inspect.getsource(GRPOTrainer._compute_loss)
+    for name in ("self.epsilon_low", "self.epsilon_high", "self.beta", "self.args.entropy_target"):
+        assert name in source
