@@ -37,7 +37,9 @@ def run(
         typer.Option("--config", metavar="FILE", help="A study.toml; the other options override it."),
     ] = None,
     planner: Annotated[str | None, typer.Option(help="Who proposes. Default: rules.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Who selects the parent. Default: the planner's own.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Who selects the parent. Default: the planner's own.")
+    ] = None,
     skills: Annotated[
         list[Path] | None,
         typer.Option("--skills", metavar="DIR", help="A folder of more skills; repeatable."),

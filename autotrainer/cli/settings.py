@@ -42,6 +42,7 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
     Raises:
         ConfigError: something is missing, unknown or not allowed; nothing has been created.
     """
+    from autotrainer.library.places import skill_dirs
     from autotrainer.study.config import StudyConfig
     from autotrainer.study.setup import task_facts, task_table
 
@@ -56,8 +57,9 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
         "id": flags.study,
     }
     values.update({key: value for key, value in given.items() if value is not None})
-    if flags.skills:
-        values["skills_dirs"] = [str(path.expanduser().resolve()) for path in flags.skills]
+    asked = (*map(Path, values.get("skills_dirs", ())), *flags.skills)
+    if folders := skill_dirs(asked):
+        values["skills_dirs"] = [str(path) for path in folders]
     if "task" not in values:
         raise ConfigError(f"no task: give --task NAME, one of {', '.join(sorted(task_table()))}")
     if "budget_text" not in values:

@@ -67,7 +67,9 @@ def explore(careful: Stage, stage: Stage, rng: Random) -> dict[str, KnobValue]:
     if rng.random() >= RESAMPLE:
         point["larger_groups"] = old["num_generations"] != careful.knobs["num_generations"]
     if rng.random() >= RESAMPLE:
-        length = float(old.get("max_completion_length", 1)) / float(careful.knobs.get("max_completion_length", 1))
+        length = float(old.get("max_completion_length", 1)) / float(
+            careful.knobs.get("max_completion_length", 1)
+        )
         point["cap"] = _neighbour(CAPS, length, rng)
     return knobs_of(careful, point)
 

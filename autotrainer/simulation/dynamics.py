@@ -53,9 +53,13 @@ class Run:
         spoilt = (1 - cut) * exp(-2.0 * state.damage)
         solved = [chance * spoilt for chance in rates]
         mixed = sum(1 - chance**group - (1 - chance) ** group for chance in solved) / len(solved)
-        signal = 2 * sum(
-            (1 - chance**group - (1 - chance) ** group) * sqrt(chance * (1 - chance)) for chance in solved
-        ) / len(solved)
+        signal = (
+            2
+            * sum(
+                (1 - chance**group - (1 - chance) ** group) * sqrt(chance * (1 - chance)) for chance in solved
+            )
+            / len(solved)
+        )
         gain = self._move(rate, signal, cut, mixed)
         return self._metrics(rate, solved, mixed, cut, gain)
 
@@ -64,7 +68,7 @@ class Run:
         state, levers, surface = self.state, self._levers, self._surface
         mastery = min(1.0, max(0.0, state.skill / surface.ceiling))
         stable = surface.room / (1 + surface.late * mastery)
-        stable *= (levers.completions ** 0.25) * (1.15 if levers.max_grad_norm <= 0.5 else 1.0)
+        stable *= (levers.completions**0.25) * (1.15 if levers.max_grad_norm <= 0.5 else 1.0)
         excess = rate / stable
         strength = rate * (levers.iterations**0.5) / (1 + (rate / (1.5 * stable)) ** 2)
         anchored = 1 / (1 + 6 * levers.beta * min(4.0, state.drift))
@@ -119,7 +123,10 @@ class Run:
             return 0.0
         share = max(_HACK_START, self.state.hack)
         slowed = 1 / (1 + 60 * levers.beta)
-        return min(1.0, share + surface.hack * min(rate, 3.0) * slowed * share * (1 - share) - 0.3 * levers.beta * share)
+        return min(
+            1.0,
+            share + surface.hack * min(rate, 3.0) * slowed * share * (1 - share) - 0.3 * levers.beta * share,
+        )
 
     def _metrics(
         self, rate: float, solved: list[float], mixed: float, cut: float, gain: float
@@ -144,7 +151,9 @@ class Run:
             "groups/mixed": 1 - observed,
             "groups/all_correct": right,
             "groups/all_wrong": observed - right,
-            "entropy": max(0.0, 0.6 * state.entropy * (chaos if state.damage < 2 else 0.02) + rng.gauss(0, 0.005)),
+            "entropy": max(
+                0.0, 0.6 * state.entropy * (chaos if state.damage < 2 else 0.02) + rng.gauss(0, 0.005)
+            ),
             "kl": max(0.0, state.drift * (1 + rng.gauss(0.0, 0.1))),
             "grad_norm": max(0.0, (0.05 + mixed) * 0.6 * chaos * exp(rng.gauss(0.0, 0.15))),
             "loss": -gain,
@@ -162,7 +171,13 @@ def token_share(surface: Surface, state: PolicyState, levers: Levers) -> float:
 
 
 def rows(
-    surface: Surface, start: PolicyState, levers: Levers, steps: int, seed: int, probe_every: int, first: int = 1
+    surface: Surface,
+    start: PolicyState,
+    levers: Levers,
+    steps: int,
+    seed: int,
+    probe_every: int,
+    first: int = 1,
 ) -> Iterator[tuple[dict[str, Any], PolicyState]]:
     """The metrics rows of a stage with the state after each; probe values as run.py logs them."""
     run, probe = Run(surface, start, levers, steps, seed), Random(f"probe {seed}")

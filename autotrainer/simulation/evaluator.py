@@ -102,7 +102,9 @@ class SimulatedEvaluator(EvaluatorClient):
         hits = rng.random((count, samples)) < chances[:, None]
         items = [
             EvalItem.model_construct(
-                id=f"{split}{place:04d}", scores=[float(hit) for hit in row], greedy=float(chances[place] > 0.5)
+                id=f"{split}{place:04d}",
+                scores=[float(hit) for hit in row],
+                greedy=float(chances[place] > 0.5),
             )
             for place, row in enumerate(hits)
         ]

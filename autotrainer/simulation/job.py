@@ -152,7 +152,9 @@ class SimulatedJob:
         JobResult(
             job_id=self.id,
             status="completed" if whole else "stopped",
-            reason="SIMULATED: reached its step limit" if whole else self._cancelled or "SIMULATED: asked to stop",
+            reason="SIMULATED: reached its step limit"
+            if whole
+            else self._cancelled or "SIMULATED: asked to stop",
             steps=last,
             device_seconds=self._end() - self._started,
             started=self._started,

@@ -23,11 +23,11 @@ from autotrainer.search.plan import Plan
 from autotrainer.search.repairs import proven_micro_batch
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.view import StudyView
-from autotrainer.workspace.build import build_workspace
 from autotrainer.tree.event import Event
 from autotrainer.tree.journal import Journal
 from autotrainer.tree.proposal import Proposal
 from autotrainer.tree.tree import Tree
+from autotrainer.workspace.build import build_workspace
 
 BuildWorkspace = Callable[[StudyPaths, str, Proposal, Tree, Mapping[str, LoadedSkill]], str]
 

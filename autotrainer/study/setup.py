@@ -32,10 +32,7 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
     if runtime.view().last("study_started") is not None:
         return
     if runtime.view().last("study_prepared") is None:
-        copy_pristine(shipped_tree("harness"), shipped_tree("sandboxes"), runtime.paths.pristine)
-        progress("preparing data, vault and verifier audit")
-        _run(runtime, "prepare", _launch_prepare, progress)
-        manifest = Manifest.read(runtime.paths.manifest)
+        manifest = prepare_data(runtime, progress)
         _check_audit(manifest)
         _check_sizes(runtime, manifest)
         progress(f"smoke run: {SMOKE_STEPS} steps of the careful recipe")
@@ -58,6 +55,14 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
     budget = runtime.budget
     runtime.record("study_started", deadline=runtime.clock() + budget.seconds, granted=budget.device_s)
     runtime.record("phase", phase="careful", reason=f"mode {runtime.plan.mode}")
+
+
+def prepare_data(runtime: Runtime, progress: Callable[[str], None]) -> Manifest:
+    """The pristine harness, data and vault; what was done before is kept."""
+    copy_pristine(shipped_tree("harness"), shipped_tree("sandboxes"), runtime.paths.pristine)
+    progress("preparing data, vault and verifier audit")
+    _run(runtime, "prepare", _launch_prepare, progress)
+    return Manifest.read(runtime.paths.manifest)
 
 
 def _run(

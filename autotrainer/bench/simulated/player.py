@@ -129,7 +129,11 @@ def shipped_library() -> Mapping[str, LoadedSkill]:
 
 
 def _runtime(
-    root: Path, config: StudyConfig, surface: Surface, cost: JobCost, library: Mapping[str, LoadedSkill] | None
+    root: Path,
+    config: StudyConfig,
+    surface: Surface,
+    cost: JobCost,
+    library: Mapping[str, LoadedSkill] | None,
 ) -> SimulatedRuntime:
     paths = StudyPaths(root)
     world = World(surface, cost, durable=False)
