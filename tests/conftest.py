@@ -3,6 +3,7 @@
 import os
 
 os.environ.update(
+    AUTOTRAINER_EVIDENCE="none",
     HF_HUB_OFFLINE="1",
     HF_HUB_DISABLE_TELEMETRY="1",
     DO_NOT_TRACK="1",

@@ -12,6 +12,7 @@ from autotrainer.errors import SkillError
 
 if TYPE_CHECKING:
     from autotrainer.library.skill import LoadedSkill, SkillCard
+    from autotrainer.library.store import EvidenceRow, EvidenceStore
 
 app = typer.Typer(help="The library of published interventions.", rich_markup_mode=None)
 
@@ -129,6 +130,58 @@ def try_out(skill: SkillArgument, folders: FoldersOption = None, json_output: Js
             typer.echo(f"{'ok' if row['ok'] else 'FAIL':4}  {row['what']}: {row['found']}")
     if not all(row["ok"] for row in rows):
         raise typer.Exit(1)
+
+
+@app.command("evidence")
+def evidence(
+    skill: Annotated[str | None, typer.Argument(metavar="[SKILL]", help="Id; default: all.")] = None,
+    take: Annotated[
+        Path | None, typer.Option("--import", metavar="FILE", help="Add an export of another machine.")
+    ] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """What skills did in earlier studies: every trial, what it was compared with, what is believed.
+
+    --json is the export that --import reads. The store is this user's; AUTOTRAINER_EVIDENCE names another.
+    """
+    from autotrainer.library.store import EvidenceStore, default_path
+
+    path = default_path()
+    if path is None:
+        raise SkillError("AUTOTRAINER_EVIDENCE is none: there is no store of evidence")
+    store = EvidenceStore(path)
+    if take is not None:
+        count = store.take_json(take.read_text(encoding="utf-8"))
+        typer.echo(f"{count} rows were added to {path}")
+        return
+    rows = store.rows(skill)
+    if json_output:
+        print_json({"schema_version": 1, "rows": [row.model_dump() for row in rows]})
+        return
+    for line in _evidence_lines(store, rows) or [f"no trial is known yet ({path})"]:
+        typer.echo(line)
+
+
+def _evidence_lines(store: EvidenceStore, rows: list[EvidenceRow]) -> list[str]:
+    """Beliefs by skill and place, each with its trials; those against it are marked."""
+    from autotrainer.library.store import describe
+
+    lines: list[str] = []
+    places = dict.fromkeys((row.skill, row.context) for row in rows)
+    for skill, place in sorted(places, key=lambda pair: (pair[0], str(pair[1]))):
+        belief = store.belief(skill, place)
+        lines.append(
+            f"{skill} against {place.finding} on {place.task}, {place.band} model, {place.weights} weights: "
+            f"{describe(belief)}"
+        )
+        for row in rows:
+            if (row.skill, row.context) == (skill, place):
+                against = "  COUNTER-EXAMPLE" if row.effect * belief.mean < 0 else ""
+                lines.append(
+                    f"  {row.study} {row.node}: {100 * row.effect:+.1f} "
+                    f"({100 * row.low:+.1f} to {100 * row.high:+.1f}) points, {row.device_s:.0f} s{against}"
+                )
+    return lines
 
 
 def _print_check(row: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
 
@@ -30,6 +30,8 @@ class PlanningContext:
     rng: Random
     metrics: Callable[[str], Metrics]
     settings: Mapping[str, object]
+    beliefs: Mapping[str, float] = field(default_factory=dict)
+    """What earlier studies say of skills: the believed effect on dev, by skill id (library/store.py)."""
 
 
 class Planner(Protocol):

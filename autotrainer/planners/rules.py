@@ -113,7 +113,7 @@ def _skills_for(context: PlanningContext, node: Node, finding: Finding) -> Itera
 
 def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
     fitting = [skill for skill, loaded in context.library.items() if kind in loaded.card.treats]
-    return sorted(fitting, key=lambda skill: -evidence(context.tree, skill))
+    return sorted(fitting, key=lambda skill: -evidence(context.tree, skill) - context.beliefs.get(skill, 0.0))
 
 
 def evidence(tree: Tree, skill: str) -> float:

@@ -92,6 +92,8 @@ class StudyConfig(BaseModel):
     policy: str = "auto"
     """`auto`: the one that the planner is meant for."""
     skills_dirs: tuple[str, ...] = ()
+    evidence: str = Field("auto", min_length=1)
+    """Earlier studies' evidence on skills: auto (this user's store), none, or the path of a store."""
     recipe: dict[str, KnobValue] = Field(default_factory=dict)
     search: SearchSettings = SearchSettings()
     budget: BudgetSettings = BudgetSettings()

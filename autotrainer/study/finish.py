@@ -8,6 +8,7 @@ from typing import Any
 from autotrainer.errors import EvaluationError
 from autotrainer.search.gates import Judgement, judge
 from autotrainer.search.statistics import paired_difference_of_seeds
+from autotrainer.study import evidence
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.steps import request_scores
 from autotrainer.tree.node import Node
@@ -31,6 +32,7 @@ def finish_test(runtime: Runtime) -> None:
     judgement = judge(judged, runtime.plan)
     _record_verdicts(runtime, judgement)
     runtime.record("phase", phase="done", reason=judgement.reasons[0] if judgement.reasons else "judged")
+    evidence.remember(runtime)
     runtime.record("study_finished", reason="completed", summary=summarise(judged, judgement))
 
 

@@ -62,6 +62,7 @@ class Runtime:
     _jobs: dict[str, Job] = field(default_factory=dict, init=False)
     _diagnosed: dict[str, int] = field(default_factory=dict, init=False)
     _plan: Plan | None = field(default=None, init=False)
+    _beliefs: Mapping[str, float] | None = field(default=None, init=False)
     _completion_length: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +117,14 @@ class Runtime:
         )
 
     @property
+    def beliefs(self) -> Mapping[str, float]:
+        """What earlier studies said of the skills when this one was prepared."""
+        event = self.view().last("study_prepared") if self._beliefs is None else None
+        if event is not None:
+            self._beliefs = {key: float(value) for key, value in event.data.get("beliefs", {}).items()}
+        return self._beliefs or {}
+
+    @property
     def max_completion_length(self) -> int:
         """The task's cap on completions, in tokens."""
         if not self._completion_length:
@@ -133,6 +142,7 @@ class Runtime:
             rng=planning_rng(self.config.seed, len(self.tree)),
             metrics=self.metrics,
             settings=self.config.search.model_dump(),
+            beliefs=self.beliefs,
         )
 
     def metrics(self, node_id: str) -> Metrics:

@@ -18,7 +18,7 @@ from autotrainer.recipe.careful import default_steps
 from autotrainer.resources import tree as shipped_tree
 from autotrainer.search.plan import JobCost
 from autotrainer.search.planning import make_plan
-from autotrainer.study import evaluator_job
+from autotrainer.study import evaluator_job, evidence
 from autotrainer.study.jobs import job_spec, launch
 from autotrainer.study.runtime import Runtime
 from autotrainer.workspace.copy import copy_pristine
@@ -50,6 +50,7 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
             manifest=manifest.model_dump(),
             model_path=runtime.model_path,
             plan=plan.to_json(),
+            beliefs=dict(evidence.known_beliefs(runtime)),
         )
     evaluator_job.ensure_running(runtime)
     budget = runtime.budget

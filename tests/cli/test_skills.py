@@ -47,3 +47,27 @@ def test_a_wrong_id_names_what_is_allowed(cli):
     again = cli("skills", "new", "twice")
     assert again.code == 2
     assert "is there" in again.err
+
+
+def test_evidence_is_printed_with_its_counter_examples_and_moves_between_machines(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTOTRAINER_EVIDENCE", str(tmp_path / "one.sqlite"))
+    row = {
+        "skill": "lite-ppo",
+        "task": "math",
+        "band": "tiny",
+        "weights": "full",
+        "finding": "healthy",
+        "low": 0.0,
+        "high": 0.1,
+        "seeds": 1,
+        "device_s": 9.0,
+        "node": "n001",
+        "time": 0.0,
+    }
+    rows = [{**row, "effect": 0.05, "study": "a"}, {**row, "effect": -0.01, "study": "b"}]
+    (tmp_path / "export.json").write_text(json.dumps({"schema_version": 1, "rows": rows}))
+    assert "2 rows" in cli("skills", "evidence", "--import", "export.json").out
+    text = cli("skills", "evidence", "lite-ppo").out
+    assert "2 trial(s)" in text
+    assert text.count("COUNTER-EXAMPLE") == 1
+    assert len(json.loads(cli("skills", "evidence", "--json").out)["rows"]) == 2
