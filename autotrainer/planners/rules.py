@@ -28,6 +28,7 @@ TRIES = 32
 """Numeric moves that are drawn before the planner gives up finding a new one."""
 LOST_GAIN = -0.05
 """What a skill's attempt counts for in its evidence where the node was pruned or failed."""
+_COSTS = ("none", "low", "medium", "high")
 _URGENCY = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -113,7 +114,13 @@ def _skills_for(context: PlanningContext, node: Node, finding: Finding) -> Itera
 
 def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
     fitting = [skill for skill, loaded in context.library.items() if kind in loaded.card.treats]
-    return sorted(fitting, key=lambda skill: -evidence(context.tree, skill) - context.beliefs.get(skill, 0.0))
+    return sorted(
+        fitting,
+        key=lambda skill: (
+            -evidence(context.tree, skill) - context.beliefs.get(skill, 0.0),
+            _COSTS.index(context.library[skill].card.cost),
+        ),
+    )
 
 
 def evidence(tree: Tree, skill: str) -> float:
