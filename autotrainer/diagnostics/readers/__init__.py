@@ -1,0 +1,1 @@
+"""Readers: other people's logs as rows under TRL's key names."""
