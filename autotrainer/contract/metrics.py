@@ -22,6 +22,9 @@ class Metrics:
             if isinstance(step, int) and not isinstance(step, bool):
                 by_step[step] = {key: decode_number(value) for key, value in row.items()}
         self.rows = [by_step[step] for step in sorted(by_step)]
+        self._whole: Metrics | None = None
+        self._series: dict[str, list[tuple[int, float]]] = {}
+        self._nonfinite: list[tuple[int, str]] | None = None
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -41,17 +44,24 @@ class Metrics:
         """The rows up to a step, that one included: what was known then."""
         known = Metrics(())
         known.rows = self.rows[: bisect_right(self.rows, step, key=lambda row: int(row["step"]))]
+        known._whole = self._whole or self
         return known
 
     def series(self, key: str) -> list[tuple[int, float]]:
         """(step, value) where the key was logged with a finite number."""
-        return [
-            (row["step"], float(row[key]))
-            for row in self.rows
-            if isinstance(row.get(key), int | float)
-            and not isinstance(row[key], bool)
-            and math.isfinite(row[key])
-        ]
+        if key not in self._series:
+            if self._whole is not None:
+                whole = self._whole.series(key)
+                self._series[key] = whole[: bisect_right(whole, self.last_step, key=lambda item: item[0])]
+            else:
+                self._series[key] = [
+                    (row["step"], float(row[key]))
+                    for row in self.rows
+                    if isinstance(row.get(key), int | float)
+                    and not isinstance(row[key], bool)
+                    and math.isfinite(row[key])
+                ]
+        return self._series[key]
 
     def values(self, key: str) -> list[float]:
         """The finite values of a key."""
@@ -59,9 +69,15 @@ class Metrics:
 
     def nonfinite(self) -> list[tuple[int, str]]:
         """(step, key) of every non-finite value."""
-        return [
-            (row["step"], key)
-            for row in self.rows
-            for key, value in row.items()
-            if isinstance(value, float) and not math.isfinite(value)
-        ]
+        if self._nonfinite is None:
+            if self._whole is not None:
+                last = self.last_step
+                self._nonfinite = [item for item in self._whole.nonfinite() if item[0] <= last]
+            else:
+                self._nonfinite = [
+                    (row["step"], key)
+                    for row in self.rows
+                    for key, value in row.items()
+                    if isinstance(value, float) and not math.isfinite(value)
+                ]
+        return self._nonfinite

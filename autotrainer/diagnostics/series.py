@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any
@@ -65,7 +66,8 @@ def best_mean(values: Sequence[float], width: int) -> tuple[float, int]:
     """
     if len(values) <= width:
         return fmean(values), 0
-    means = [fmean(values[index : index + width]) for index in range(len(values) - width + 1)]
+    sums = [0.0, *accumulate(values)]
+    means = [(sums[index + width] - sums[index]) / width for index in range(len(values) - width + 1)]
     index = max(range(len(means)), key=means.__getitem__)
     return means[index], index
 
