@@ -93,7 +93,7 @@ def play(
     library: Mapping[str, LoadedSkill] | None = None,
     until: str = "finished",
 ) -> Played:
-    """Play a study to its end; with `until="confirm"` to the end of its search only.
+    """Play a study to its end; with `until="judging"` to the end of its search only.
 
     Equal arguments give equal studies.
     """
@@ -183,7 +183,8 @@ def _drive(runtime: SimulatedRuntime, until: str) -> None:
             step(runtime)
         end_if_stopping(runtime)
         view = runtime.view()
-        if view.state != "running" or (until == view.phase):
+        judging = until == "judging" and view.phase in ("confirm", "test") and not runtime.tree.active
+        if view.state != "running" or judging:
             return
         if len(runtime.journal) == before:
             _pass_time(runtime, world)
