@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import chain, combinations
 from typing import ClassVar
 
 from autotrainer.errors import PlannerError
@@ -17,6 +17,7 @@ from autotrainer.planners.moves import (
     raises_to_death,
     survives,
 )
+from autotrainer.planners.promising import promising
 from autotrainer.search.frontier import base
 from autotrainer.tree.finding import Finding, Severity
 from autotrainer.tree.node import Node
@@ -59,30 +60,42 @@ class RulesPlanner:
 
 
 def _drafts(context: PlanningContext) -> Iterator[Proposal]:
+    """A learning rate bracket first, then what the surrogate expects most of, then anything new."""
     ceiling = lethal_rate(context.tree)
     centre = draft_centre(context.tree, context.careful.stages[-1])
     recipe = context.careful.with_knobs(centre.knobs)
     for change in drafts_around(centre):
         if survives(change, centre, ceiling):
             yield draft(context, recipe, change, RulesPlanner.name)
+    for change in promising(context, centre, 0, ceiling):
+        yield draft(context, recipe, change, RulesPlanner.name)
     for _ in range(TRIES):
         yield draft(context, recipe, perturbation(centre, context.rng, ceiling), RulesPlanner.name)
 
 
 def _children(context: PlanningContext, node: Node) -> Iterator[Proposal]:
+    """What an ill node needs; a healthy one goes on as it is first, then skills and numbers take turns."""
     skilled = (child(context, node, change, RulesPlanner.name) for change in _answers(context, node))
-    if _ill(node) or not _turn_of_numbers(context.tree):
+    if _ill(node) or node.state is NodeState.PRUNED:
         yield from skilled
         yield from _moves(context, node)
+        return
+    yield child(context, node, Change(why="as it was: the run is healthy"), RulesPlanner.name)
+    if _turn_of_numbers(context.tree):
+        yield from _moves(context, node)
+        yield from skilled
     else:
-        yield from _moves(context, node)
         yield from skilled
+        yield from _moves(context, node)
 
 
 def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
-    stage = node.proposal.recipe.stages[-1]
-    for _ in range(TRIES):
-        change = perturbation(stage, context.rng, lethal_rate(context.tree))
+    stage, ceiling = node.proposal.recipe.stages[-1], lethal_rate(context.tree)
+    moves = chain(
+        promising(context, stage, context.tree.depth(node.id), ceiling),
+        (perturbation(stage, context.rng, ceiling) for _ in range(TRIES)),
+    )
+    for change in moves:
         if node.state is NodeState.PRUNED:
             change = Change(
                 knobs=change.knobs, why=change.why, findings=tuple(_treatable(node)), before_onset=True

@@ -49,7 +49,7 @@ def unanswered(tree: Tree) -> Node | None:
     An answer is a node proposed because of it, in whatever state, or because of another node that trained the
     same recipe from the same start. Chains of more than MAX_REPAIRS answers are given up.
     """
-    waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node)]
+    waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node) and not _answered_below(tree, node)]
     if not waiting:
         return None
     answered = set(_answered(tree))
@@ -74,6 +74,20 @@ def repairs(tree: Tree, node: Node) -> int:
 def _asks(node: Node) -> bool:
     searched = node.proposal.purpose in (Purpose.SEARCH, Purpose.CAREFUL) and node.validity is Validity.VALID
     return searched and any(finding.severity is not Severity.INFO for finding in node.findings)
+
+
+def _answered_below(tree: Tree, node: Node) -> bool:
+    """Whether the base was trained without a loss at a lower learning rate than this draft's: that was it."""
+    if node.proposal.start.mode != "base" or node.proposal.purpose is not Purpose.SEARCH:
+        return False
+    rate = _rate(node)
+    return any(
+        _rate(other) < rate for other in tree.candidates if other.proposal.start.mode == "base"
+    )
+
+
+def _rate(node: Node) -> float:
+    return float(node.proposal.recipe.stages[-1].knobs.get("learning_rate", 0.0))
 
 
 def _answered(tree: Tree) -> Iterable[str]:

@@ -4,10 +4,11 @@
 
 n(v) is the number of v's children and N the number of all nodes of the search. Q(v) is the mean over v and
 its children of their values, where a child that is still active counts 0 (virtual loss: parallel workers
-spread out) and one that was lost counts 0. A node's value is the rank of its dev score among all candidates,
-mapped to [0, 1] and shrunk towards 1/2 by the share of the scores' variance that seeds and items alone
-explain: ranks of a tree that differs by noise only say nothing, and exploration decides. Children are
-admitted by progressive widening, at most ceil(sqrt(nodes below v)) of them.
+spread out) and one that was lost counts 0. A node's value is the rank of its dev score among the candidates
+of its own depth (a longer path is better by its length alone), mapped to [0, 1] and shrunk towards 1/2 by the
+share of the scores' variance that seeds and items alone explain: ranks of a tree that differs by noise only
+say nothing, and exploration decides. Children are admitted by progressive widening, at most
+ceil(sqrt(nodes below v)) of them.
 
 Selection in the manner of Silver et al., Mastering the game of Go without human knowledge (2017), and
 Couetoux et al., Continuous upper confidence trees (2011), over the whole frontier instead of along one
@@ -46,9 +47,9 @@ class Puct:
     """
 
     name: ClassVar[str] = "puct"
-    explore_early: float = 0.6
-    explore_late: float = 0.1
-    no_drafts_after: float = 0.6
+    explore_early: float = 0.12
+    explore_late: float = 0.03
+    no_drafts_after: float = 0.45
     prior: Callable[[Node], float] = uniform
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
@@ -86,18 +87,29 @@ class Puct:
 
 
 def shrunk_values(tree: Tree) -> dict[str, float]:
-    """Value in [0, 1] of the base and every candidate: the dev score's rank, shrunk by the share of noise.
+    """Value in [0, 1] of the base and every candidate: its rank at its depth, shrunk by the share of noise.
 
-    Equal scores have equal values; a better score never has a lower value.
+    At one depth equal scores have equal values and a better score never has a lower value.
     """
-    known = {
-        node.id: score for node in (base(tree), *tree.candidates) if (score := node.score("dev")) is not None
-    }
+    levels: dict[int, dict[str, float]] = {}
+    for node in (base(tree), *tree.candidates):
+        score = node.score("dev")
+        if score is not None:
+            levels.setdefault(tree.depth(node.id), {})[node.id] = score
+    values: dict[str, float] = {}
+    noise = seed_variance(tree)
+    for known in levels.values():
+        values |= _values(known, noise)
+    return values
+
+
+def _values(known: Mapping[str, float], noise: float) -> dict[str, float]:
+    """Shrunk ranks of the scores of one depth; 1/2 for a single one."""
     if len(known) < 2:
         return dict.fromkeys(known, 0.5)
     scores = list(known.values())
     spread = pvariance(scores)
-    reliability = max(0.0, 1.0 - seed_variance(tree) / spread) if spread > 0 else 0.0
+    reliability = max(0.0, 1.0 - noise / spread) if spread > 0 else 0.0
     ranks = _ranks(scores)
     return {node: 0.5 + reliability * (ranks[score] - 0.5) for node, score in known.items()}
 
