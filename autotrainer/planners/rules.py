@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
+from statistics import median
 from typing import ClassVar
 
 from autotrainer.errors import PlannerError
@@ -17,7 +18,7 @@ from autotrainer.planners.moves import (
     raises_to_death,
     survives,
 )
-from autotrainer.planners.promising import promising
+from autotrainer.planners.promising import CAUTION, OPTIMISM, anywhere, better_than_going_on, promising
 from autotrainer.search.frontier import base
 from autotrainer.tree.finding import Finding, Severity
 from autotrainer.tree.node import Node
@@ -64,13 +65,14 @@ def _drafts(context: PlanningContext) -> Iterator[Proposal]:
     ceiling = lethal_rate(context.tree)
     centre = draft_centre(context.tree, context.careful.stages[-1])
     recipe = context.careful.with_knobs(centre.knobs)
-    for change in drafts_around(centre):
+    changes = chain(
+        drafts_around(centre),
+        promising(context, centre, 0, ceiling, OPTIMISM),
+        (anywhere(centre, context.rng) for _ in range(TRIES)),
+    )
+    for change in changes:
         if survives(change, centre, ceiling):
             yield draft(context, recipe, change, RulesPlanner.name)
-    for change in promising(context, centre, 0, ceiling):
-        yield draft(context, recipe, change, RulesPlanner.name)
-    for _ in range(TRIES):
-        yield draft(context, recipe, perturbation(centre, context.rng, ceiling), RulesPlanner.name)
 
 
 def _children(context: PlanningContext, node: Node) -> Iterator[Proposal]:
@@ -80,19 +82,26 @@ def _children(context: PlanningContext, node: Node) -> Iterator[Proposal]:
         yield from skilled
         yield from _moves(context, node)
         return
+    if not context.tree.children(node.id):
+        stage, depth = node.proposal.recipe.stages[-1], context.tree.depth(node.id)
+        change = better_than_going_on(context, stage, depth, lethal_rate(context.tree))
+        if change is not None:
+            yield child(context, node, change, RulesPlanner.name)
     yield child(context, node, Change(why="as it was: the run is healthy"), RulesPlanner.name)
-    if _turn_of_numbers(context.tree):
-        yield from _moves(context, node)
-        yield from skilled
-    else:
-        yield from skilled
-        yield from _moves(context, node)
+    if not _turn_of_numbers(context.tree):
+        yield from (proposal for proposal in skilled if _promises(context.tree, proposal))
+    yield from _moves(context, node)
+
+
+def _promises(tree: Tree, proposal: Proposal) -> bool:
+    """Whether none of the skills has done worse in this study than doing nothing."""
+    return all(evidence(tree, skill) >= 0 for skill in proposal.skills)
 
 
 def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
     stage, ceiling = node.proposal.recipe.stages[-1], lethal_rate(context.tree)
     moves = chain(
-        promising(context, stage, context.tree.depth(node.id), ceiling),
+        promising(context, stage, context.tree.depth(node.id), ceiling, CAUTION),
         (perturbation(stage, context.rng, ceiling) for _ in range(TRIES)),
     )
     for change in moves:
@@ -137,20 +146,35 @@ def _by_evidence(context: PlanningContext, kind: str) -> list[str]:
 
 
 def evidence(tree: Tree, skill: str) -> float:
-    """What a skill gained on dev in this study, shrunk: the sum over its nodes by their number plus one."""
+    """What a skill gained on dev in this study beyond what a node of that depth gains, shrunk towards 0.
+
+    The sum over its nodes by their number plus one.
+    """
+    usual = _usual_gains(tree)
     gains = [
-        gain
+        found - usual.get(tree.depth(node.id), 0.0) if found != LOST_GAIN else found
         for node in tree.nodes
-        if skill in node.proposal.skills and (gain := _gain(tree, node)) is not None
+        if skill in node.proposal.skills and (found := _gain(tree, node)) is not None
     ]
     return sum(gains) / (len(gains) + 1)
 
 
+def _usual_gains(tree: Tree) -> dict[int, float]:
+    """Median gain of the completed nodes of each depth."""
+    gains: dict[int, list[float]] = {}
+    for node in tree.candidates:
+        found = _gain(tree, node)
+        if found is not None:
+            gains.setdefault(tree.depth(node.id), []).append(found)
+    return {depth: median(values) for depth, values in gains.items()}
+
+
 def _gain(tree: Tree, node: Node) -> float | None:
+    """The gain on dev over the checkpoint that a node started from."""
     if node.state in (NodeState.PRUNED, NodeState.FAILED):
         return LOST_GAIN
-    before = tree[node.parent].score("dev") if node.parent is not None else None
-    after = node.score("dev")
+    origin = node.proposal.start.node or base(tree).id
+    before, after = tree[origin].score("dev"), node.score("dev")
     return after - before if before is not None and after is not None else None
 
 

@@ -17,7 +17,8 @@ descent: every node of the tree is a full attempt that can be branched from at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean, pvariance, variance
@@ -27,6 +28,7 @@ from autotrainer.search.base import SearchContext
 from autotrainer.search.frontier import base, branchable, drafts, unanswered
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
+from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
 SEED_DEVIATION = 0.01
@@ -43,13 +45,16 @@ class Puct:
     """The policy; a pure function of tree and context.
 
     `explore_early` and `explore_late` are c at progress 0 and 1; past `no_drafts_after` the base is not
-    branched from any more.
+    branched from any more. `keep` is the share of a depth that is continued without being asked, `deep_late` what
+    depth is worth at progress 1.
     """
 
     name: ClassVar[str] = "puct"
     explore_early: float = 0.12
     explore_late: float = 0.03
-    no_drafts_after: float = 0.45
+    no_drafts_after: float = 0.5
+    keep: float = 0.5
+    deep_late: float = 0.5
     prior: Callable[[Node], float] = uniform
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
@@ -66,23 +71,48 @@ class Puct:
         frontier = branchable(tree, context.max_depth)
         if not frontier:
             return None if tree.active else root.id
+        values = shrunk_values(tree)
+        promoted = self._promoted(tree, frontier, values)
+        if promoted is not None:
+            return promoted.id
         if context.progress <= self.no_drafts_after:
-            frontier = (root, *frontier)
+            return root.id
         below = _below(tree)
-        admitted = [node for node in frontier if _admits(tree, node, below)] or list(frontier)
-        scores = self._scores(tree, admitted, context.progress)
+        better = [node for node in frontier if values.get(node.id, 0.0) >= 0.5] or list(frontier)
+        admitted = [node for node in better if _admits(tree, node, below)] or better
+        scores = self._scores(tree, admitted, values, context)
         return max(admitted, key=lambda node: (scores[node.id], -node.index)).id
 
-    def _scores(self, tree: Tree, nodes: list[Node], progress: float) -> dict[str, float]:
-        values = shrunk_values(tree)
-        total = len(_searched(tree))
+    def _promoted(
+        self, tree: Tree, frontier: Sequence[Node], values: Mapping[str, float]
+    ) -> Node | None:
+        """The deepest, then best childless node of the better part of its depth, as successive halving has it.
+
+        At a depth so many nodes may have children as `keep` of those that have ended there.
+        """
+        levels: dict[int, list[Node]] = {}
+        for node in frontier:
+            levels.setdefault(tree.depth(node.id), []).append(node)
+        lost = Counter(tree.depth(node.id) for node in tree.with_state(NodeState.PRUNED))
+        for depth in sorted(levels, reverse=True):
+            ranked = sorted(levels[depth], key=lambda node: (-values.get(node.id, 0.0), -(node.score() or 0.0), node.index))
+            for node in ranked[: int(self.keep * (len(ranked) + lost[depth]))]:
+                if not _tried(tree, node):
+                    return node
+        return None
+
+    def _scores(
+        self, tree: Tree, nodes: list[Node], values: Mapping[str, float], context: SearchContext
+    ) -> dict[str, float]:
+        total, progress = len(_searched(tree)), context.progress
         explore = self.explore_early + (self.explore_late - self.explore_early) * progress
         result = {}
         for node in nodes:
             children = _tried(tree, node)
             quality = fmean([values.get(node.id, 0.0), *(values.get(child.id, 0.0) for child in children)])
             bonus = explore * self.prior(node) * sqrt(1 + total) / (1 + len(children))
-            result[node.id] = quality + bonus
+            deep = self.deep_late * progress * tree.depth(node.id) / context.max_depth
+            result[node.id] = quality + bonus + deep
         return result
 
 
