@@ -15,7 +15,7 @@ from autotrainer.recipe.recipe import Stage
 CANDIDATES, KEPT = 96, 8
 OPTIMISM, CAUTION = 0.7, 0.2
 """Standard deviations that are added to the expected gain: of a draft, and of a change on a path."""
-MARGIN = 0.5
+MARGIN = 0.25
 """By so many standard deviations of the gains a change has to be better than none to be made unasked."""
 _KEEP = 0.6
 """Chance of a knob to stay what it is in a candidate."""

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 from statistics import median
 from typing import ClassVar
 
+from autotrainer.diagnostics.series import REWARD, thirds, z_change
 from autotrainer.errors import PlannerError
 from autotrainer.planners.base import PlanningContext
 from autotrainer.planners.build import Change, child, draft, is_known
@@ -20,7 +21,7 @@ from autotrainer.planners.moves import (
 )
 from autotrainer.planners.promising import CAUTION, OPTIMISM, anywhere, better_than_going_on, promising
 from autotrainer.search.frontier import base
-from autotrainer.tree.finding import Finding, Severity
+from autotrainer.tree.finding import Evidence, Finding, Severity
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Proposal
 from autotrainer.tree.state import NodeState
@@ -28,6 +29,7 @@ from autotrainer.tree.tree import Tree
 
 TRIES = 32
 """Numeric moves that are drawn before the planner gives up finding a new one."""
+_SUSPECT_ROWS, _SUSPECT_Z = 20, 3.0
 LOST_GAIN = -0.05
 """What a skill's attempt counts for in its evidence where the node was pruned or failed."""
 _COSTS = ("none", "low", "medium", "high")
@@ -78,7 +80,7 @@ def _drafts(context: PlanningContext) -> Iterator[Proposal]:
 def _children(context: PlanningContext, node: Node) -> Iterator[Proposal]:
     """What an ill node needs; a healthy one goes on as it is first, then skills and numbers take turns."""
     skilled = (child(context, node, change, RulesPlanner.name) for change in _answers(context, node))
-    if _ill(node) or node.state is NodeState.PRUNED:
+    if _ill(node) or node.state is NodeState.PRUNED or _suspicion(context, node):
         yield from skilled
         yield from _moves(context, node)
         return
@@ -107,14 +109,14 @@ def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
     for change in moves:
         if node.state is NodeState.PRUNED:
             change = Change(
-                knobs=change.knobs, why=change.why, findings=tuple(_treatable(node)), before_onset=True
+                knobs=change.knobs, why=change.why, findings=tuple(_treatable(context, node)), before_onset=True
             )
         yield child(context, node, change, RulesPlanner.name)
 
 
 def _answers(context: PlanningContext, node: Node) -> Iterator[Change]:
     """Pairs of answers to different findings first, then single ones, finding by finding."""
-    by_finding = [list(_skills_for(context, node, finding)) for finding in _treatable(node)]
+    by_finding = [list(_skills_for(context, node, finding)) for finding in _treatable(context, node)]
     for one, two in combinations([changes[0] for changes in by_finding if changes], 2):
         joined = one.joined(two) if one.skills != two.skills else None
         if joined is not None:
@@ -178,13 +180,41 @@ def _gain(tree: Tree, node: Node) -> float | None:
     return after - before if before is not None and after is not None else None
 
 
-def _treatable(node: Node) -> list[Finding]:
-    return sorted(
-        node.findings, key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind)
-    )
+def _treatable(context: PlanningContext, node: Node) -> list[Finding]:
+    found = [*node.findings, *_suspicion(context, node)]
+    return sorted(found, key=lambda finding: (_URGENCY[finding.severity], finding.onset_step, finding.kind))
+
+
+def _suspicion(context: PlanningContext, node: Node) -> list[Finding]:
+    """What no metric of the run shows alone: its reward rose and dev fell."""
+    gain = _gain(context.tree, node)
+    if node.state is not NodeState.COMPLETED or gain is None or gain >= 0:
+        return []
+    if any(finding.severity is not Severity.INFO for finding in node.findings):
+        return []
+    rewards = context.metrics(node.id).values(REWARD)
+    if len(rewards) < _SUSPECT_ROWS:
+        return []
+    early, _, late = thirds(rewards)
+    rise = z_change(early, late)
+    if rise < _SUSPECT_Z:
+        return []
+    return [
+        Finding(
+            kind="reward_hacking",
+            pathology="P07",
+            severity=Severity.WARNING,
+            confidence=0.6,
+            onset_step=max(1, node.last_step // 2),
+            message=f"the training reward rose and dev fell by {-gain:.3f}: what is paid is not what is wanted",
+            evidence=(Evidence(REWARD, (1, node.last_step), rise, _SUSPECT_Z), Evidence("dev", (0, 0), gain, 0.0)),
+            confirm="20 completions with a high reward, read against the gold answers",
+        )
+    ]
 
 
 def _ill(node: Node) -> bool:
+    """Whether a diagnostic has found anything wrong."""
     return any(finding.severity is not Severity.INFO for finding in node.findings)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RATE, _DEPTH = 0, 1
-_LENGTHS = (0.35, 2.0, 0.8, 0.6, 0.6, 1.0, 1.0, 0.6)
+_LENGTHS = (0.6, 2.0, 0.8, 0.6, 0.6, 1.0, 1.0, 0.6)
 _AMPLITUDES = (1.0, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.05)
 _TOGETHER = 0.2
 _LOST = -2.0

@@ -25,7 +25,7 @@ from statistics import fmean, pvariance, variance
 from typing import ClassVar
 
 from autotrainer.search.base import SearchContext
-from autotrainer.search.frontier import base, branchable, drafts, unanswered
+from autotrainer.search.frontier import base, branchable, drafts, repairs, unanswered
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.state import NodeState
@@ -33,6 +33,9 @@ from autotrainer.tree.tree import Tree
 
 SEED_DEVIATION = 0.01
 """Assumed standard deviation of a dev score over seeds, before careful seeds have shown it."""
+
+
+LOST = (NodeState.PRUNED, NodeState.FAILED, NodeState.CRASHED, NodeState.CANCELLED)
 
 
 def uniform(node: Node) -> float:
@@ -44,9 +47,10 @@ def uniform(node: Node) -> float:
 class Puct:
     """The policy; a pure function of tree and context.
 
-    `explore_early` and `explore_late` are c at progress 0 and 1; past `no_drafts_after` the base is not
-    branched from any more. `keep` is the share of a depth that is continued without being asked, `deep_late` what
-    depth is worth at progress 1.
+    `explore_early` and `explore_late` are c at progress 0 and 1. Drafts end at progress `no_drafts_after`, or
+    earlier where a path from the base would end more than `short` levels above the depth allowed; every level
+    that a node's path would miss costs `unfinished`. `keep` is the share of a depth that is continued without
+    being asked; with fewer candidates than `few` every loss is answered.
     """
 
     name: ClassVar[str] = "puct"
@@ -54,7 +58,9 @@ class Puct:
     explore_late: float = 0.03
     no_drafts_after: float = 0.5
     keep: float = 0.5
-    deep_late: float = 0.5
+    unfinished: float = 1.0
+    short: float = 1.0
+    few: int = 4
     prior: Callable[[Node], float] = uniform
 
     def select(self, tree: Tree, context: SearchContext) -> str | None:
@@ -63,7 +69,7 @@ class Puct:
         None only while nodes run whose end can change the choice.
         """
         waiting = unanswered(tree)
-        if waiting is not None:
+        if waiting is not None and (len(tree.candidates) < self.few or _worth_an_answer(tree, waiting)):
             return waiting.id
         root = base(tree)
         if len(drafts(tree)) < context.drafts:
@@ -75,7 +81,8 @@ class Puct:
         promoted = self._promoted(tree, frontier, values)
         if promoted is not None:
             return promoted.id
-        if context.progress <= self.no_drafts_after:
+        reachable = context.rounds_left >= context.max_depth - self.short
+        if context.progress <= self.no_drafts_after and reachable:
             return root.id
         below = _below(tree)
         better = [node for node in frontier if values.get(node.id, 0.0) >= 0.5] or list(frontier)
@@ -97,7 +104,7 @@ class Puct:
         for depth in sorted(levels, reverse=True):
             ranked = sorted(levels[depth], key=lambda node: (-values.get(node.id, 0.0), -(node.score() or 0.0), node.index))
             for node in ranked[: int(self.keep * (len(ranked) + lost[depth]))]:
-                if not _tried(tree, node):
+                if all(child.state in LOST for child in _tried(tree, node)):
                     return node
         return None
 
@@ -111,9 +118,18 @@ class Puct:
             children = _tried(tree, node)
             quality = fmean([values.get(node.id, 0.0), *(values.get(child.id, 0.0) for child in children)])
             bonus = explore * self.prior(node) * sqrt(1 + total) / (1 + len(children))
-            deep = self.deep_late * progress * tree.depth(node.id) / context.max_depth
-            result[node.id] = quality + bonus + deep
+            missed = max(0.0, context.max_depth - tree.depth(node.id) - context.rounds_left)
+            result[node.id] = quality + bonus - self.unfinished * missed
         return result
+
+
+def _worth_an_answer(tree: Tree, lost: Node) -> bool:
+    """Whether a lost node is worth a repair: a careful seed, or the first loss on a path without another child."""
+    if lost.proposal.purpose is Purpose.CAREFUL:
+        return True
+    if repairs(tree, lost) > 0 or lost.parent is None or lost.parent == base(tree).id:
+        return False
+    return all(child.state in LOST for child in _tried(tree, tree[lost.parent]))
 
 
 def shrunk_values(tree: Tree) -> dict[str, float]:

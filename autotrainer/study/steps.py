@@ -253,13 +253,15 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
     elif move.purpose is Purpose.CAREFUL:
         proposal = careful_proposal(runtime)
     else:
-        progress = len(runtime.tree.with_purpose(Purpose.SEARCH)) / max(1, runtime.plan.max_nodes)
+        spent = len(runtime.tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL))
+        progress = spent / max(1, runtime.plan.max_nodes)
         context = SearchContext(
             progress=min(1.0, progress),
             rng=runtime.planning_context().rng,
             drafts=runtime.plan.drafts,
             max_depth=runtime.plan.max_depth,
             nodes=runtime.plan.max_nodes,
+            rounds_left=max(0.0, (runtime.plan.max_nodes - spent) / runtime.plan.slots),
         )
         parent = runtime.policy.select(runtime.tree, context)
         if parent is None:
