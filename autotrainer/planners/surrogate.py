@@ -21,6 +21,7 @@ from autotrainer.search.frontier import base
 from autotrainer.search.puct import seed_variance
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
+from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _RATE, _DEPTH = 0, 1
 _LENGTHS = (0.6, 2.0, 0.8, 0.6, 0.6, 1.0, 1.0, 0.6)
 _AMPLITUDES = (1.0, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.05)
 _TOGETHER = 0.2
-_LOST = -2.0
-"""Gain, in standard deviations, that a lost node counts as."""
+_LOST, _BEHIND = -2.0, -0.7
+"""Gain, in standard deviations, that a lost node counts as, and one that was stopped because it was behind."""
 _LEAST_TOLD = 3
 
 
@@ -71,15 +72,16 @@ class Surrogate:
             return
         import numpy as np
 
-        gains_N = np.array([value for _, value in told if value is not None])
+        gains_N = np.array([told_gain for _, told_gain, _ in told if told_gain is not None])
         self._centre = float(np.median(gains_N)) if len(gains_N) else 0.0
         spread = float(np.std(gains_N)) if len(gains_N) > 1 else 0.0
         self._spread = max(spread, 1e-3)
         values = [
-            _LOST if value is None else max(_LOST, (value - self._centre) / self._spread) for _, value in told
+            stopped if value is None else max(_LOST, (value - self._centre) / self._spread)
+            for _, value, stopped in told
         ]
         self._noise = float(min(1.0, max(0.05, 2.0 * seed_variance(tree) / self._spread**2)))
-        self._points = np.array([point for point, _ in told])
+        self._points = np.array([point for point, *_ in told])
         self._values = np.array(values)
         if waiting:
             believed = self.predict(waiting).mean_C
@@ -118,23 +120,23 @@ def _kernel(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.fl
     return result
 
 
-def _told(
-    tree: Tree, careful: Stage
-) -> tuple[list[tuple[tuple[float, ...], float | None]], list[tuple[float, ...]]]:
-    """Points with their gains (None: lost), and the points of nodes under way."""
-    told: list[tuple[tuple[float, ...], float | None]] = []
+Told = tuple[tuple[float, ...], float | None, float]
+"""A point, its gain, and what it counts as where it has none."""
+
+
+def _told(tree: Tree, careful: Stage) -> tuple[list[Told], list[tuple[float, ...]]]:
+    """Points with their gains, and the points of nodes under way."""
+    told: list[Told] = []
     waiting: list[tuple[float, ...]] = []
     for node in tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL):
         point = coordinates(careful, node.proposal.recipe.stages[-1], start_depth(tree, node))
         if not node.state.is_terminal:
             waiting.append(point)
-            continue
-        value = gain(tree, node)
-        if node.score("dev") is None:
-            if node.findings or node.kill_reason:
-                told.append((point, None))
-        elif value is not None:
-            told.append((point, value))
+        elif node.score("dev") is not None and (value := gain(tree, node)) is not None:
+            told.append((point, value, 0.0))
+        elif node.state is NodeState.PRUNED:
+            fatal = any(finding.kills for finding in node.findings)
+            told.append((point, None, _LOST if fatal else _BEHIND))
     return told, waiting
 
 
