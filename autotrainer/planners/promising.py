@@ -81,7 +81,9 @@ def _candidate(careful: Stage, stage: Stage, depth: int, rng: Random) -> dict[st
         knobs.pop("num_generations", None)
         knobs.pop("prompts_per_step", None)
     knobs["learning_rate"] = drawn["learning_rate"] if rng.random() < 0.3 else near
-    for name in [name for name in knobs if depth and KNOBS[name].role is Role.CAPACITY and name != "prompts_per_step"]:
+    for name in [
+        name for name in knobs if depth and KNOBS[name].role is Role.CAPACITY and name != "prompts_per_step"
+    ]:
         if float(knobs[name]) < float(stage.knobs.get(name, 0)):
             del knobs[name]
             if name == "num_generations":

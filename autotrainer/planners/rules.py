@@ -109,7 +109,10 @@ def _moves(context: PlanningContext, node: Node) -> Iterator[Proposal]:
     for change in moves:
         if node.state is NodeState.PRUNED:
             change = Change(
-                knobs=change.knobs, why=change.why, findings=tuple(_treatable(context, node)), before_onset=True
+                knobs=change.knobs,
+                why=change.why,
+                findings=tuple(_treatable(context, node)),
+                before_onset=True,
             )
         yield child(context, node, change, RulesPlanner.name)
 
@@ -207,7 +210,10 @@ def _suspicion(context: PlanningContext, node: Node) -> list[Finding]:
             confidence=0.6,
             onset_step=max(1, node.last_step // 2),
             message=f"the training reward rose and dev fell by {-gain:.3f}: what is paid is not what is wanted",
-            evidence=(Evidence(REWARD, (1, node.last_step), rise, _SUSPECT_Z), Evidence("dev", (0, 0), gain, 0.0)),
+            evidence=(
+                Evidence(REWARD, (1, node.last_step), rise, _SUSPECT_Z),
+                Evidence("dev", (0, 0), gain, 0.0),
+            ),
             confirm="20 completions with a high reward, read against the gold answers",
         )
     ]

@@ -27,7 +27,11 @@ class Audit:
         """The one-sided 95 % upper bound of the rate of wrong kills (Clopper and Pearson 1934); 1 for n = 0."""
         from scipy.stats import beta
 
-        return 1.0 if self.n == 0 or self.wrong >= self.n else float(beta.ppf(0.95, self.wrong + 1, self.n - self.wrong))
+        return (
+            1.0
+            if self.n == 0 or self.wrong >= self.n
+            else float(beta.ppf(0.95, self.wrong + 1, self.n - self.wrong))
+        )
 
     def __add__(self, other: Audit) -> Audit:
         """Two studies pooled."""
@@ -44,7 +48,11 @@ def audit(events: Iterable[Event], tree: Tree) -> Audit:
 
     A kill would have been wrong where the node itself, or one that grew from it, is the best on dev.
     """
-    notes = [event.data["data"]["audit"] for event in events if event.kind == "note" and "audit" in event.data["data"]]
+    notes = [
+        event.data["data"]["audit"]
+        for event in events
+        if event.kind == "note" and "audit" in event.data["data"]
+    ]
     best = tree.best()
     line = {node.id for node in tree.lineage(best.id)} if best is not None else set()
     ended = [tree[node] for node in notes if tree[node].state is NodeState.COMPLETED]

@@ -49,7 +49,9 @@ def unanswered(tree: Tree) -> Node | None:
     An answer is a node proposed because of it, in whatever state, or because of another node that trained the
     same recipe from the same start. Chains of more than MAX_REPAIRS answers are given up.
     """
-    waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node) and not _answered_below(tree, node)]
+    waiting = [
+        node for node in tree.with_state(NodeState.PRUNED) if _asks(node) and not _answered_below(tree, node)
+    ]
     if not waiting:
         return None
     answered = set(_answered(tree))
@@ -81,9 +83,7 @@ def _answered_below(tree: Tree, node: Node) -> bool:
     if node.proposal.start.mode != "base" or node.proposal.purpose is not Purpose.SEARCH:
         return False
     rate = _rate(node)
-    return any(
-        _rate(other) < rate for other in tree.candidates if other.proposal.start.mode == "base"
-    )
+    return any(_rate(other) < rate for other in tree.candidates if other.proposal.start.mode == "base")
 
 
 def _rate(node: Node) -> float:

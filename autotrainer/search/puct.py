@@ -31,7 +31,7 @@ from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
-SEED_DEVIATION = 0.01
+SEED_DEVIATION, _ASSUMED_FREEDOM = 0.015, 3
 """Assumed standard deviation of a dev score over seeds, before careful seeds have shown it."""
 
 
@@ -90,9 +90,7 @@ class Puct:
         scores = self._scores(tree, admitted, values, context)
         return max(admitted, key=lambda node: (scores[node.id], -node.index)).id
 
-    def _promoted(
-        self, tree: Tree, frontier: Sequence[Node], values: Mapping[str, float]
-    ) -> Node | None:
+    def _promoted(self, tree: Tree, frontier: Sequence[Node], values: Mapping[str, float]) -> Node | None:
         """The deepest, then best childless node of the better part of its depth, as successive halving has it.
 
         At a depth so many nodes may have children as `keep` of those that have ended there.
@@ -102,7 +100,10 @@ class Puct:
             levels.setdefault(tree.depth(node.id), []).append(node)
         lost = Counter(tree.depth(node.id) for node in tree.with_state(NodeState.PRUNED))
         for depth in sorted(levels, reverse=True):
-            ranked = sorted(levels[depth], key=lambda node: (-values.get(node.id, 0.0), -(node.score() or 0.0), node.index))
+            ranked = sorted(
+                levels[depth],
+                key=lambda node: (-values.get(node.id, 0.0), -(node.score() or 0.0), node.index),
+            )
             for node in ranked[: int(self.keep * (len(ranked) + lost[depth]))]:
                 if all(child.state in LOST for child in _tried(tree, node)):
                     return node
@@ -161,13 +162,19 @@ def _values(known: Mapping[str, float], noise: float) -> dict[str, float]:
 
 
 def seed_variance(tree: Tree) -> float:
-    """Variance of a dev score over seeds: what the careful seeds show, never below SEED_DEVIATION squared."""
+    """Variance of a dev score over seeds: SEED_DEVIATION squared as three seeds' worth, and what careful shows.
+
+    Two or three seeds alone are off by a factor of several; the estimate is their mean with the assumption,
+    weighted by degrees of freedom.
+    """
     careful = [
         score
         for node in tree.candidates
         if node.proposal.purpose is Purpose.CAREFUL and (score := node.score("dev")) is not None
     ]
-    return max(SEED_DEVIATION**2, variance(careful) if len(careful) > 1 else 0.0)
+    shown = variance(careful) * (len(careful) - 1) if len(careful) > 1 else 0.0
+    freedom = max(0, len(careful) - 1)
+    return (_ASSUMED_FREEDOM * SEED_DEVIATION**2 + shown) / (_ASSUMED_FREEDOM + freedom)
 
 
 def _ranks(scores: list[float]) -> Mapping[float, float]:

@@ -80,7 +80,9 @@ def kill_if_behind(runtime: Runtime, node: Node, metrics: Metrics, steps: range)
         return
     if is_audited(runtime.config.seed, node.id):
         data = {"audit": node.id, "rule": rule.name, "step": rungs[-1], "reason": reason}
-        runtime.record("note", text=f"{node.id} runs on although {rule.name}: an audit of the rule", data=data)
+        runtime.record(
+            "note", text=f"{node.id} runs on although {rule.name}: an audit of the rule", data=data
+        )
         return
     runtime.record("kill_requested", node=node.id, rule=rule.name, reason=f"{rule.name}: {reason}")
     request_stop(runtime, node.job_id, reason, now=True)
@@ -90,7 +92,10 @@ def _in_grace(runtime: Runtime, node: Node) -> bool:
     start = node.proposal.start
     if start.mode == "base" or start.node is None:
         return False
-    mine, theirs = node.proposal.recipe.stages[-1].knobs, runtime.tree[start.node].proposal.recipe.stages[-1].knobs
+    mine, theirs = (
+        node.proposal.recipe.stages[-1].knobs,
+        runtime.tree[start.node].proposal.recipe.stages[-1].knobs,
+    )
     return any(mine.get(name) != theirs.get(name) for name in GRACE)
 
 

@@ -104,7 +104,7 @@ def test_a_search_that_was_cut_off_before_its_confirmation_claims_nothing():
     builder = TreeBuilder()
     builder.base(dev=0.3)
     seeds = builder.careful_seeds(0.5, 0.52)
-    best = builder.completed(builder.node(), 0.9)
+    best = builder.completed(builder.node(knobs={"beta": 0.01}), 0.9)
     judgement = judge(builder.tree, PLAN)
     assert (judgement.arm, judgement.promote) == ("careful", seeds[1])
     assert "not confirmed: 0 confirmation" in judgement.rejected[best]
