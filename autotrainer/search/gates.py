@@ -70,7 +70,7 @@ def judge(tree: Tree, plan: Plan) -> Judgement:
     passed = [name for name, refusal in refusals.items() if refusal is None]
     winner = max(passed, key=lambda name: fmean(_dev(arms[name])), default=None)
     reported = winner or next(iter(arms), None)
-    figures = _figures(tree, reported, tests.get(reported) if reported else None)
+    figures = _figures(tree, reported, tests.get(reported) if reported else None, controls)
     if winner is not None:
         gain = figures["confirmed_gain"]
         headline = (
@@ -177,10 +177,15 @@ def _no_claim(tree: Tree, refusals: Mapping[str, str | None]) -> str:
     )
 
 
-def _figures(tree: Tree, finalist: str | None, test: SeedTest | None) -> dict[str, Any]:
-    """Search-time and confirmed gain over the careful recipe on dev, and the share that was confirmed."""
+def _figures(
+    tree: Tree, finalist: str | None, test: SeedTest | None, controls: Sequence[Node]
+) -> dict[str, Any]:
+    """Search-time and confirmed gain on dev over equally long careful runs, and the share that was confirmed.
+
+    Where there are no such runs, the search-time gain is that over the careful seeds, which are shorter.
+    """
     figures: dict[str, Any] = {"search_time_gain": None, "confirmed_gain": test.figure() if test else None}
-    level = careful_mean(tree)
+    level = fmean(_dev(controls)) if controls else careful_mean(tree)
     found = tree[finalist].score("dev") if finalist is not None else None
     if level is not None and found is not None:
         figures["search_time_gain"] = found - level

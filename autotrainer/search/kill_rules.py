@@ -50,7 +50,7 @@ class Behind:
     name: ClassVar[str] = "behind"
     rungs: tuple[float, ...] = (0.5,)
     keep: float = 0.5
-    margin: float = 1.5
+    margin: float = 2.5
     window: int = 3
     least: int = 4
     items: int = 128

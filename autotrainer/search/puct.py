@@ -31,8 +31,9 @@ from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
-SEED_DEVIATION, _ASSUMED_FREEDOM = 0.015, 3
-"""Assumed standard deviation of a dev score over seeds, before careful seeds have shown it."""
+SEED_DEVIATION, _ASSUMED_FREEDOM = 0.03, 3
+"""Assumed standard deviation of a dev score p over seeds, times sqrt(p (1 - p)), before careful seeds have shown
+it: 1.5 points in the middle, less near 0 and 1."""
 
 
 LOST = (NodeState.PRUNED, NodeState.FAILED, NodeState.CRASHED, NodeState.CANCELLED)
@@ -162,7 +163,7 @@ def _values(known: Mapping[str, float], noise: float) -> dict[str, float]:
 
 
 def seed_variance(tree: Tree) -> float:
-    """Variance of a dev score over seeds: SEED_DEVIATION squared as three seeds' worth, and what careful shows.
+    """Variance of a dev score over seeds: the assumed one as three seeds' worth, and what careful shows.
 
     Two or three seeds alone are off by a factor of several; the estimate is their mean with the assumption,
     weighted by degrees of freedom.
@@ -172,9 +173,11 @@ def seed_variance(tree: Tree) -> float:
         for node in tree.candidates
         if node.proposal.purpose is Purpose.CAREFUL and (score := node.score("dev")) is not None
     ]
+    level = fmean(careful) if careful else (base(tree).score("dev") or 0.5)
+    assumed = SEED_DEVIATION**2 * max(0.01, level * (1 - level))
     shown = variance(careful) * (len(careful) - 1) if len(careful) > 1 else 0.0
     freedom = max(0, len(careful) - 1)
-    return (_ASSUMED_FREEDOM * SEED_DEVIATION**2 + shown) / (_ASSUMED_FREEDOM + freedom)
+    return (_ASSUMED_FREEDOM * assumed + shown) / (_ASSUMED_FREEDOM + freedom)
 
 
 def _ranks(scores: list[float]) -> Mapping[float, float]:

@@ -2,7 +2,7 @@
 
 Of k attempts that are worth the same, the best looks better than the rest by luck alone. A search is given up
 where, at every depth, no changed node is above the unchanged careful recipe by more than the best of so many
-equal ones would be with a chance of one in ten.
+equal ones would be in every second case.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.tree import Tree
 
-AFTER = 0.6
+AFTER = 0.7
 """Share of the planned nodes before which a search is not given up."""
-MIN_CHANGED = 6
-_LUCK = 0.9
+MIN_CHANGED, MIN_DEPTH = 8, 2
+_LUCK = 0.5
 
 
 def is_unchanged(tree: Tree, node: Node) -> bool:
@@ -39,7 +39,8 @@ def is_unchanged(tree: Tree, node: Node) -> bool:
 def constant_is_as_good(tree: Tree) -> str | None:
     """Why the search should end, or None.
 
-    Depths without an unchanged node are not judged; at least six changed nodes have to be.
+    Depths that nobody has run unchanged are not judged; depth 1 has to be, and at least one below it, with at
+    least eight changed nodes together.
     """
     from scipy.stats import norm
 
@@ -52,17 +53,16 @@ def constant_is_as_good(tree: Tree) -> str | None:
             group.setdefault(tree.depth(node.id), []).append(score)
     judged = [depth for depth in changed if depth in unchanged]
     count = sum(len(changed[depth]) for depth in judged)
-    if count < MIN_CHANGED or max(changed, default=0) not in judged:
+    if count < MIN_CHANGED or 1 not in judged or max(judged) < MIN_DEPTH:
         return None
-    deviation = sqrt(seed_variance(tree))
-    leads = []
+    deviation, leads = sqrt(seed_variance(tree)), []
     for depth in judged:
-        error = deviation * sqrt(1 + 1 / len(unchanged[depth]))
-        lead = max(changed[depth]) - fmean(unchanged[depth])
-        leads.append(lead)
-        if lead > error * float(norm.ppf(_LUCK ** (1 / len(changed[depth])))):
+        scores, plain = changed[depth], unchanged[depth]
+        lead = max(scores) - fmean(plain)
+        if lead > deviation * sqrt(1 + 1 / len(plain)) * float(norm.ppf(_LUCK ** (1 / len(scores)))):
             return None
+        leads.append(lead)
     return (
-        f"one constant recipe is as good: the best of {count} changed nodes is {100 * max(leads):+.1f} points from "
-        "the unchanged careful recipe at its depth, which so many equal ones would reach by luck"
+        f"one constant recipe is as good: of {count} changed nodes the best is {100 * max(leads):+.1f} points from "
+        "the unchanged ones of its depth, which so many equal ones reach by luck"
     )

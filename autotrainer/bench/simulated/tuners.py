@@ -103,6 +103,7 @@ def run_tuner(name: str, surface: Surface, seed: int, setting: Setting) -> dict[
         "base": played.true["n000"],
         "device_s": played.ledger.used,
         "nodes": len(played.tree) - 1,
+        "search_s": played.ended,
         "curve": curve(played),
     }
 
