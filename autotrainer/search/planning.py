@@ -129,7 +129,7 @@ def _tree(
 ) -> Plan:
     shape = _shape(budget, cost, settings, steps, slots)
     nodes = settings.max_nodes or shape.nodes
-    careful = settings.careful_seeds or min(nodes, 2)
+    careful = settings.careful_seeds or min(nodes, 3 if nodes >= 20 else 2)
     drafts = settings.drafts if settings.drafts is not None else max(2, min(6, ceil(nodes / 6)))
     return Plan(
         mode="tree",
