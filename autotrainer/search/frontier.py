@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import inf
 
 from autotrainer.recipe.recipe import Recipe
 from autotrainer.tree.finding import Severity
@@ -49,17 +49,17 @@ def unanswered(tree: Tree) -> Node | None:
     An answer is a node proposed because of it, in whatever state, or because of another node that trained the
     same recipe from the same start. Chains of more than MAX_REPAIRS answers are given up.
     """
-    waiting = [
-        node for node in tree.with_state(NodeState.PRUNED) if _asks(node) and not _answered_below(tree, node)
-    ]
+    waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node)]
     if not waiting:
         return None
-    answered = set(_answered(tree))
+    answered, works = tree.answered, _lowest_rate_that_works(tree)
+    known = [signature(tree[other].proposal) for other in answered if tree[other].state is NodeState.PRUNED]
     for node in waiting:
         if (
             node.id not in answered
+            and not _explained(node, works)
             and repairs(tree, node) < MAX_REPAIRS
-            and not any(_same(tree[other], node) for other in answered)
+            and signature(node.proposal) not in known
         ):
             return node
     return None
@@ -78,21 +78,24 @@ def _asks(node: Node) -> bool:
     return searched and any(finding.severity is not Severity.INFO for finding in node.findings)
 
 
-def _answered_below(tree: Tree, node: Node) -> bool:
-    """Whether the base was trained without a loss at a lower learning rate than this draft's: that was it."""
-    if node.proposal.start.mode != "base" or node.proposal.purpose is not Purpose.SEARCH:
-        return False
-    rate = _rate(node)
-    return any(_rate(other) < rate for other in tree.candidates if other.proposal.start.mode == "base")
+def _lowest_rate_that_works(tree: Tree) -> float:
+    """The lowest learning rate at which the base was trained without a loss; infinity where it never was."""
+    return min(
+        (
+            _rate(tree[node])
+            for *_, node in tree.levels.best_first(1)
+            if tree[node].proposal.start.mode == "base"
+        ),
+        default=inf,
+    )
+
+
+def _explained(node: Node, works: float) -> bool:
+    """Whether a draft was lost at a rate above one that works: then that was it."""
+    return (
+        node.proposal.start.mode == "base" and node.proposal.purpose is Purpose.SEARCH and _rate(node) > works
+    )
 
 
 def _rate(node: Node) -> float:
     return float(node.proposal.recipe.stages[-1].knobs.get("learning_rate", 0.0))
-
-
-def _answered(tree: Tree) -> Iterable[str]:
-    return (node.proposal.finding_node for node in tree.nodes if node.proposal.finding_node is not None)
-
-
-def _same(one: Node, other: Node) -> bool:
-    return one.state is NodeState.PRUNED and signature(one.proposal) == signature(other.proposal)
