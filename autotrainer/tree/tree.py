@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from autotrainer.errors import JournalError
 from autotrainer.recipe.recipe import Recipe, Stage
+from autotrainer.tree.bulk import without_collection
 from autotrainer.tree.event import Event
 from autotrainer.tree.finding import Finding
 from autotrainer.tree.levels import Entry, Levels
@@ -41,8 +42,9 @@ class Tree:
     def replay(cls, events: Iterable[Event]) -> Self:
         """The tree after the events."""
         tree = cls()
-        for event in events:
-            tree.apply(event)
+        with without_collection():
+            for event in events:
+                tree.apply(event)
         return tree
 
     def __eq__(self, other: object) -> bool:
