@@ -98,7 +98,8 @@ def claim_lines(view: StudyView) -> list[str]:
         who = f"{winner} (confirmed)" if winner else "the best arm (not promoted)"
         lines.append(
             f"{who} against the base model on test: {100 * gain['mean']:+.1f} points, 95 % interval "
-            f"{100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}, {gain['n']} fresh seeds from the base"
+            f"{100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}, "
+            + (f"{gain['n']} seeds" if gain["n"] > 1 else "paired over items")
         )
     return lines + [str(reason) for reason in summary.get("reasons", ())]
 

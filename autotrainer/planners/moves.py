@@ -23,19 +23,13 @@ _BELOW_LETHAL = 0.7
 
 
 def drafts_around(stage: Stage) -> Iterator[Change]:
-    """First attempts in a fixed order: learning rate x 2 and x 1/2, larger groups, x 4, objective, KL."""
+    """First attempts in a fixed order: learning rate x 3 and x 1/3, then larger groups."""
     rate = float(stage.knobs["learning_rate"])
-    for factor in (2.0, 0.5):
-        yield _draft(stage, learning_rate=clamp("learning_rate", factor * rate))
+    for factor in (3.0, 1 / 3):
+        yield _draft(stage, learning_rate=_round(clamp("learning_rate", factor * rate)))
     larger = larger_groups(stage)
     if larger:
         yield _draft(stage, **larger)
-    yield _draft(stage, learning_rate=clamp("learning_rate", 4.0 * rate))
-    if larger:
-        yield _draft(stage, learning_rate=clamp("learning_rate", 2.0 * rate), **larger)
-    yield _draft(stage, loss_type="dr_grpo", scale_rewards="none")
-    yield _draft(stage, beta=0.01)
-    yield _draft(stage, learning_rate=clamp("learning_rate", 0.25 * rate))
 
 
 def perturbation(stage: Stage, rng: Random, ceiling: float | None) -> Change:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from autotrainer.errors import ConfigError
 from autotrainer.planners.asha import AshaPlanner
 from autotrainer.planners.base import Planner
+from autotrainer.planners.bracket import BracketPlanner
 from autotrainer.planners.cma import CmaPlanner
 from autotrainer.planners.grid import GridPlanner
 from autotrainer.planners.pbt import PbtPlanner
@@ -23,6 +24,7 @@ _ALL: tuple[type[Planner], ...] = (
     GridPlanner,
     AshaPlanner,
     PbtPlanner,
+    BracketPlanner,
 )
 PLANNERS: Mapping[str, Callable[[], Planner]] = MappingProxyType({kind.name: kind for kind in _ALL})
 

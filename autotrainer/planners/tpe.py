@@ -91,12 +91,13 @@ def _space(careful: Stage) -> dict[str, optuna.distributions.BaseDistribution]:
 
 
 def gain(tree: Tree, node: Node) -> float | None:
-    """The gain on dev over the start; a pruned or failed node lost all of it; None where it is not known."""
+    """The gain on dev over the start; a collapsed node lost all of it, one that was stopped or failed for
+    another reason has gained nothing; None where it is not known."""
     start = node.proposal.start.node or base(tree).id
     before = tree[start].score("dev")
     if before is None:
         return None
     if node.state in (NodeState.PRUNED, NodeState.FAILED):
-        return -before
+        return -before if any(finding.kills for finding in node.findings) else 0.0
     after = node.score("dev")
     return after - before if after is not None else None

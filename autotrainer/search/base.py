@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import ClassVar, Protocol
 
@@ -14,8 +15,8 @@ class SearchContext:
     """What a policy may look at besides the tree.
 
     `progress` in [0, 1] of the search's share of the nodes that the plan foresees (not of the clock), the
-    random numbers of this decision, how many drafts the plan wants first, the depth allowed, and how many nodes
-    the plan foresees (0: unknown).
+    random numbers of this decision, how many drafts the plan wants first, the depth allowed, how many nodes
+    the plan foresees (0: unknown), and for how many rounds of all slots the rest of them lasts.
     """
 
     progress: float
@@ -23,6 +24,7 @@ class SearchContext:
     drafts: int = 3
     max_depth: int = 4
     nodes: int = 0
+    rounds_left: float = inf
 
 
 class SearchPolicy(Protocol):

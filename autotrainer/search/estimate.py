@@ -6,9 +6,17 @@ queue for it, on average behind half of the other slots.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
+from statistics import median
 
 from autotrainer.search.plan import JobCost
+from autotrainer.tree.node import Node
+from autotrainer.tree.proposal import Purpose
+from autotrainer.tree.tree import Tree
+
+_MOST_SLOWNESS = 4.0
+_RECENT = 16
 
 CONFIRM_SPLITS = 2
 """A confirmation run is scored on dev and holdout before it counts as completed."""
@@ -35,3 +43,28 @@ def confirm_wall_s(cost: JobCost, steps: int, arms: int, seeds: int, slots: int)
     runs = arms * seeds
     waves = ceil(runs / slots)
     return waves * node_wall_s(cost, steps, min(slots, runs), CONFIRM_SPLITS) + (runs + 1) * cost.eval_s
+
+
+def slowness(cost: JobCost, nodes: Sequence[Node]) -> float | None:
+    """Device-seconds that ended nodes took over what the cost model said, together; None where none has ended."""
+    ended = [node for node in nodes if node.outcome is not None and node.outcome.steps]
+    if not ended:
+        return None
+    said = sum(cost.job_s(node.outcome.steps) for node in ended if node.outcome)
+    return sum(node.outcome.device_s for node in ended if node.outcome) / said
+
+
+def usual_slowness(tree: Tree, cost: JobCost) -> float:
+    """What a search node is expected to take over what the cost model says: the median of those that ended last.
+
+    Recipes with longer completions take longer than the smoke run of the careful one has shown.
+    """
+    nodes = tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL)[-_RECENT:]
+    found = [ratio for node in nodes if (ratio := slowness(cost, [node])) is not None]
+    return min(_MOST_SLOWNESS, max(1.0, median(found))) if found else 1.0
+
+
+def path_slowness(tree: Tree, cost: JobCost, finalists: Sequence[Node]) -> float:
+    """The same for running the finalists' whole paths again; never below 1."""
+    found = [slowness(cost, tree.lineage(node.id)) for node in finalists]
+    return min(_MOST_SLOWNESS, max([1.0, *(ratio for ratio in found if ratio is not None)]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import inf
 
 from autotrainer.recipe.recipe import Recipe
 from autotrainer.tree.finding import Severity
@@ -52,12 +52,14 @@ def unanswered(tree: Tree) -> Node | None:
     waiting = [node for node in tree.with_state(NodeState.PRUNED) if _asks(node)]
     if not waiting:
         return None
-    answered = set(_answered(tree))
+    answered, works = tree.answered, _lowest_rate_that_works(tree)
+    known = [signature(tree[other].proposal) for other in answered if tree[other].state is NodeState.PRUNED]
     for node in waiting:
         if (
             node.id not in answered
+            and not _explained(node, works)
             and repairs(tree, node) < MAX_REPAIRS
-            and not any(_same(tree[other], node) for other in answered)
+            and signature(node.proposal) not in known
         ):
             return node
     return None
@@ -76,9 +78,24 @@ def _asks(node: Node) -> bool:
     return searched and any(finding.severity is not Severity.INFO for finding in node.findings)
 
 
-def _answered(tree: Tree) -> Iterable[str]:
-    return (node.proposal.finding_node for node in tree.nodes if node.proposal.finding_node is not None)
+def _lowest_rate_that_works(tree: Tree) -> float:
+    """The lowest learning rate at which the base was trained without a loss; infinity where it never was."""
+    return min(
+        (
+            _rate(tree[node])
+            for *_, node in tree.levels.best_first(1)
+            if tree[node].proposal.start.mode == "base"
+        ),
+        default=inf,
+    )
 
 
-def _same(one: Node, other: Node) -> bool:
-    return one.state is NodeState.PRUNED and signature(one.proposal) == signature(other.proposal)
+def _explained(node: Node, works: float) -> bool:
+    """Whether a draft was lost at a rate above one that works: then that was it."""
+    return (
+        node.proposal.start.mode == "base" and node.proposal.purpose is Purpose.SEARCH and _rate(node) > works
+    )
+
+
+def _rate(node: Node) -> float:
+    return float(node.proposal.recipe.stages[-1].knobs.get("learning_rate", 0.0))

@@ -3,8 +3,11 @@
 Screening is a ranking, never a claim. A claim of the search needs its finalist's whole path, on fresh seeds,
 to beat equally long careful runs on fresh seeds: a two-sided t-test on seed means with pooled standard
 deviation on dev (Holm's correction where there are two finalists), the same sign on holdout, and no integrity
-finding. Where that fails the careful recipe goes home. Neither does unless it beats the base model (paired
-over items, seeds averaged).
+finding. Where that fails the careful recipe goes home.
+
+A claim is about a recipe and needs seeds; what goes home is one checkpoint, the best run of the winning arm on
+dev, and needs to beat the base model on holdout, paired over items. With two or three seeds an interval over
+seeds is many times wider than what is asked: whether these weights are better than those.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from autotrainer.search.statistics import (
     MIN_SEEDS,
     SeedTest,
     holm,
-    paired_difference_of_seeds,
+    paired_difference,
     seed_test,
 )
 from autotrainer.tree.node import Node
@@ -58,13 +61,16 @@ def judge(tree: Tree, plan: Plan) -> Judgement:
     """
     controls = _usable(tree.with_purpose(Purpose.CONTROL))
     arms = {node.id: _arm(tree, node.id) for node in _judged(tree, plan)}
-    tests = {name: _t_test(arm, controls, "dev") for name, arm in arms.items()}
+    tests = {
+        name: _t_test(arm, controls, "dev", [other for key, other in arms.items() if key != name])
+        for name, arm in arms.items()
+    }
     significant = holm({name: test.p for name, test in tests.items() if test is not None}, ALPHA)
     refusals = {name: _refusal(tree, name, arms[name], controls, tests[name], significant) for name in arms}
     passed = [name for name, refusal in refusals.items() if refusal is None]
     winner = max(passed, key=lambda name: fmean(_dev(arms[name])), default=None)
     reported = winner or next(iter(arms), None)
-    figures = _figures(tree, reported, tests.get(reported) if reported else None)
+    figures = _figures(tree, reported, tests.get(reported) if reported else None, controls)
     if winner is not None:
         gain = figures["confirmed_gain"]
         headline = (
@@ -105,10 +111,18 @@ def _dev(nodes: Sequence[Node]) -> list[float]:
     return [node.scores["dev"].mean for node in nodes]
 
 
-def _t_test(arm: Sequence[Node], controls: Sequence[Node], split: str) -> SeedTest | None:
-    one = [node.scores[split].mean for node in arm if split in node.scores]
-    two = [node.scores[split].mean for node in controls if split in node.scores]
-    return seed_test(one, two) if min(len(one), len(two)) >= MIN_SEEDS else None
+def _t_test(
+    arm: Sequence[Node], controls: Sequence[Node], split: str, others: Sequence[Sequence[Node]] = ()
+) -> SeedTest | None:
+    """The test of an arm against the controls; the deviation is pooled with the other arms of the confirmation."""
+    one, two = _means(arm, split), _means(controls, split)
+    if min(len(one), len(two)) < MIN_SEEDS:
+        return None
+    return seed_test(one, two, pooled_with=[_means(other, split) for other in others])
+
+
+def _means(nodes: Sequence[Node], split: str) -> list[float]:
+    return [node.scores[split].mean for node in nodes if split in node.scores]
 
 
 def _refusal(
@@ -163,10 +177,15 @@ def _no_claim(tree: Tree, refusals: Mapping[str, str | None]) -> str:
     )
 
 
-def _figures(tree: Tree, finalist: str | None, test: SeedTest | None) -> dict[str, Any]:
-    """Search-time and confirmed gain over the careful recipe on dev, and the share that was confirmed."""
+def _figures(
+    tree: Tree, finalist: str | None, test: SeedTest | None, controls: Sequence[Node]
+) -> dict[str, Any]:
+    """Search-time and confirmed gain on dev over equally long careful runs, and the share that was confirmed.
+
+    Where there are no such runs, the search-time gain is that over the careful seeds, which are shorter.
+    """
     figures: dict[str, Any] = {"search_time_gain": None, "confirmed_gain": test.figure() if test else None}
-    level = careful_mean(tree)
+    level = fmean(_dev(controls)) if controls else careful_mean(tree)
     found = tree[finalist].score("dev") if finalist is not None else None
     if level is not None and found is not None:
         figures["search_time_gain"] = found - level
@@ -187,29 +206,29 @@ def _promotion(
     if not runs:
         reason = "there is nothing to promote: no run of the careful recipe was scored"
         return Judgement(arm, winner, None, (headline, reason), rejected, figures)
-    split, reference, scores = _comparison(tree, runs)
+    best = max(runs, key=lambda node: (node.scores["dev"].mean, -node.index))
+    split, reference = _reference(tree, best)
     if reference is None:
         reason = "there is nothing to promote: the base model was not scored"
         return Judgement(arm, winner, None, (headline, reason), rejected, figures)
-    gain = paired_difference_of_seeds(scores, [reference])
-    figures["gain_over_base_" + split] = {
-        "mean": gain.mean,
-        "low": gain.low,
-        "high": gain.high,
-        "n": len(scores),
-    }
+    confidence = 1 - ALPHA if split == "holdout" else 1 - ALPHA / len(runs)
+    gain = paired_difference(best.scores[split], reference, confidence=confidence)
+    figures["gain_over_base_" + split] = {"mean": gain.mean, "low": gain.low, "high": gain.high, "n": 1}
     figure = (
-        f"{100 * gain.mean:+.1f} points from the base model on {split} (95 % interval "
-        f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}, {len(scores)} seed(s))"
+        f"{100 * gain.mean:+.1f} points from the base model on {split} ({100 * confidence:.3g} % interval "
+        f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}, paired over {reference.n} items)"
     )
     if gain.low <= 0:
         return Judgement(arm, winner, None, (headline, f"nothing is promoted: {figure}"), rejected, figures)
-    best = max(runs, key=lambda node: (node.scores["dev"].mean, -node.index))
     return Judgement(arm, winner, best.id, (headline, f"{best.id} is promoted: {figure}"), rejected, figures)
 
 
-def _comparison(tree: Tree, runs: Sequence[Node]) -> tuple[str, Score | None, list[Score]]:
-    """The split that base and all runs were scored on, holdout before dev, with their scores."""
+def _reference(tree: Tree, best: Node) -> tuple[str, Score | None]:
+    """The split that base and the best run were both scored on, holdout before dev, with the base's score.
+
+    The best run is chosen on dev, so that its holdout score is not flattered by the choice; on dev itself the
+    interval has to make up for it.
+    """
     root = base(tree)
-    split = "holdout" if all("holdout" in node.scores for node in (root, *runs)) else "dev"
-    return split, root.scores.get(split), [node.scores[split] for node in runs]
+    split = "holdout" if "holdout" in root.scores and "holdout" in best.scores else "dev"
+    return split, root.scores.get(split)

@@ -16,10 +16,18 @@ from typing import Protocol, TypeAlias
 
 from autotrainer.budget.ledger import Ledger
 from autotrainer.recipe.recipe import Recipe
-from autotrainer.search.estimate import confirm_device_s, confirm_wall_s, node_device_s, node_wall_s
+from autotrainer.search.estimate import (
+    confirm_device_s,
+    confirm_wall_s,
+    node_device_s,
+    node_wall_s,
+    path_slowness,
+    usual_slowness,
+)
 from autotrainer.search.frontier import base
 from autotrainer.search.plan import Plan
 from autotrainer.search.planning import SLACK
+from autotrainer.search.stopping import AFTER, constant_is_as_good, is_unchanged
 from autotrainer.search.repairs import is_repairable
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
@@ -27,6 +35,8 @@ from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
 MIN_CONFIRM_SEEDS = 2
+_MOST_JUDGED = 1000
+"""Nodes up to which a search is judged for being in vain at every step."""
 OVERTIME = 2
 """Without a limit of the user's, a search that is cheaper than planned may run so many times its nodes."""
 
@@ -107,9 +117,13 @@ def _search(tree: Tree, ledger: Ledger, plan: Plan, settings: Limits, now: float
     wall = confirm_wall_s(
         plan.cost, plan.max_depth * plan.steps, plan.finalists + 1, plan.confirm_seeds, plan.slots
     )
+    slow = path_slowness(tree, plan.cost, finalists(tree, plan))
+    in_vain = constant_is_as_good(tree) if AFTER * plan.max_nodes <= spent <= _MOST_JUDGED else None
     if spent >= limit:
         reason = f"{spent} of {limit} nodes are spent"
-    elif _affords(tree, ledger, plan, now, reserve_s=plan.confirm_reserve_s, reserve_wall=wall):
+    elif in_vain is not None:
+        reason = f"the search stops after {spent} nodes: {in_vain}"
+    elif _affords(tree, ledger, plan, now, reserve_s=slow * plan.confirm_reserve_s, reserve_wall=slow * wall):
         return Propose(Purpose.SEARCH)
     else:
         reason = f"after {spent} nodes the budget affords no other one before the confirmation"
@@ -154,8 +168,9 @@ def _affords(
 ) -> bool:
     """Whether one more node fits beside the reserve; the ledger does not know evaluations under way."""
     pending = len(tree.active) * plan.cost.eval_s
-    device = ledger.remaining - pending - reserve_s >= node_device_s(plan.cost, plan.steps)
-    wall = node_wall_s(plan.cost, plan.steps, plan.slots) + reserve_wall
+    slow = usual_slowness(tree, plan.cost)
+    device = ledger.remaining - pending - reserve_s >= slow * node_device_s(plan.cost, plan.steps)
+    wall = slow * node_wall_s(plan.cost, plan.steps, plan.slots) + reserve_wall
     return device and wall <= _time_left(ledger, now)
 
 
@@ -173,9 +188,10 @@ def _test_s(plan: Plan) -> float:
 def _seeds_that_fit(tree: Tree, ledger: Ledger, plan: Plan, found: tuple[Node, ...], now: float) -> int:
     """The most seeds an arm, up to the plan's, that budget and time allow; 0 where not even two do."""
     steps, arms = longest_path(tree, found), len(found) + 1
+    slow = path_slowness(tree, plan.cost, found)
     for seeds in range(plan.confirm_seeds, MIN_CONFIRM_SEEDS - 1, -1):
-        device = confirm_device_s(plan.cost, steps, arms, seeds)
-        wall = confirm_wall_s(plan.cost, steps, arms, seeds, plan.slots)
+        device = slow * confirm_device_s(plan.cost, steps, arms, seeds)
+        wall = slow * confirm_wall_s(plan.cost, steps, arms, seeds, plan.slots)
         if device <= ledger.remaining and wall <= _time_left(ledger, now):
             return seeds
     return 0
@@ -198,7 +214,10 @@ def bar(tree: Tree) -> float | None:
 
 
 def finalists(tree: Tree, plan: Plan) -> tuple[Node, ...]:
-    """The search nodes worth a confirmation: the best by dev, above the bar, at most the plan's number."""
+    """The search nodes worth a confirmation: the best by dev, above the bar, at most the plan's number.
+
+    A path that is the careful recipe all along has nothing to confirm: it is the control.
+    """
     level = bar(tree)
     above = [
         node
@@ -206,6 +225,7 @@ def finalists(tree: Tree, plan: Plan) -> tuple[Node, ...]:
         if node.proposal.purpose is Purpose.SEARCH
         and (score := node.score("dev")) is not None
         and (level is None or score > level)
+        and not is_unchanged(tree, node)
     ]
     above.sort(key=lambda node: (-(node.score("dev") or 0.0), node.index))
     return tuple(above[: plan.finalists])

@@ -130,10 +130,14 @@ def _seed_moves(arms: Sequence[Any]) -> Any:
     return error * stdtrit(freedom, 0.5 + (places_R + 0.5) / (2 * RESAMPLES))
 
 
-def seed_test(one: Sequence[float], two: Sequence[float]) -> SeedTest:
+def seed_test(
+    one: Sequence[float], two: Sequence[float], *, pooled_with: Sequence[Sequence[float]] = ()
+) -> SeedTest:
     """Student's two-sided t-test of the difference of two arms' seed means, with pooled variance.
 
-    Two arms without any spread differ surely (p = 0) or not at all (p = 1).
+    `pooled_with` are more arms of the same experiment, whose deviation over seeds is taken to be the same: with
+    two or three seeds an arm every degree of freedom counts. Two arms without any spread differ surely (p = 0)
+    or not at all (p = 1).
 
     Raises:
         ValueError: an arm has fewer than two seeds.
@@ -142,8 +146,9 @@ def seed_test(one: Sequence[float], two: Sequence[float]) -> SeedTest:
 
     if min(len(one), len(two)) < MIN_SEEDS:
         raise ValueError(f"a t-test needs {MIN_SEEDS} seeds an arm, not {len(one)} and {len(two)}")
-    freedom = len(one) + len(two) - 2
-    pooled = ((len(one) - 1) * variance(one) + (len(two) - 1) * variance(two)) / freedom
+    groups = [group for group in (one, two, *pooled_with) if len(group) >= MIN_SEEDS]
+    freedom = sum(len(group) - 1 for group in groups)
+    pooled = sum((len(group) - 1) * variance(group) for group in groups) / freedom
     error, mean = sqrt(pooled * (1 / len(one) + 1 / len(two))), fmean(one) - fmean(two)
     n = min(len(one), len(two))
     if error == 0:

@@ -20,6 +20,7 @@ from autotrainer.simulation.levers import Levers
 from autotrainer.simulation.policy import PolicyState, accuracy, cut_share, sigmoid, solve_rates
 from autotrainer.simulation.surface import Surface
 
+PROBE_ITEMS = 128
 LOST = 3.0
 """Damage at which nothing is left."""
 _OBJECTIVES = {"dapo": 1.0, "grpo": 0.97, "bnpo": 0.98, "dr_grpo": 1.0, "cispo": 1.0, "sapo": 0.98}
@@ -186,6 +187,6 @@ def rows(
         step, state = first + done, run.state
         if step % probe_every == 0 or done == steps - 1:
             level = accuracy(surface, state)
-            noise = probe.gauss(0.0, sqrt(max(1e-6, level * (1 - level)) / 512))
+            noise = probe.gauss(0.0, sqrt(max(1e-6, level * (1 - level)) / PROBE_ITEMS))
             values |= {"probe/accuracy": min(1.0, max(0.0, level + noise)), "kl_start": state.drift}
         yield {"schema_version": SCHEMA_VERSION, "step": step, "stage": 0, "simulated": True, **values}, state

@@ -105,7 +105,7 @@ def _halfway(rng: Random) -> Surface:
 
 def _constant(rng: Random) -> Surface:
     """The careful recipe is as good as any: nothing to find."""
-    found = _jitter(rng, Surface("constant", late=0.0, entropy_fall=0.0, group_gain=-0.03))
+    found = _jitter(rng, Surface("constant", late=0.0, entropy_fall=0.0, group_gain=-0.15))
     return replace(found, best_rate=1.0, length_growth=0.0, hack=0.0, need=-1.5)
 
 

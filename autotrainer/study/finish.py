@@ -7,7 +7,7 @@ from typing import Any
 
 from autotrainer.errors import EvaluationError
 from autotrainer.search.gates import Judgement, judge
-from autotrainer.search.statistics import paired_difference_of_seeds
+from autotrainer.search.statistics import Interval, paired_difference, paired_difference_of_seeds
 from autotrainer.study import evidence
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.steps import request_scores
@@ -85,7 +85,10 @@ def _record_verdicts(runtime: Runtime, judgement: Judgement) -> None:
 
 
 def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
-    """The study's final figures, on test where it was scored."""
+    """The study's final figures, on test where it was scored.
+
+    `gain_over_base` is the promoted checkpoint's, paired over items; `recipe_gain_over_base` its recipe's, over seeds.
+    """
     base = tree.nodes[0].scores.get("test")
     careful = _scores(tree, Purpose.CONTROL) or _scores(tree, Purpose.CAREFUL)
     winner = _scores(tree, Purpose.CONFIRM, judgement.finalist) if judgement.arm == "search" else careful
@@ -99,10 +102,17 @@ def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
         "winner_test": _mean(winner),
         **judgement.figures,
     }
+    promoted = tree[judgement.promote].scores.get("test") if judgement.promote else None
     if base is not None and winner:
-        gain = paired_difference_of_seeds(winner, [base])
-        summary["gain_over_base"] = {"mean": gain.mean, "low": gain.low, "high": gain.high, "n": len(winner)}
+        recipe = paired_difference_of_seeds(winner, [base])
+        summary["recipe_gain_over_base"] = _figure(recipe, len(winner))
+        gain = paired_difference(promoted, base) if promoted is not None else recipe
+        summary["gain_over_base"] = _figure(gain, 1 if promoted is not None else len(winner))
     return summary
+
+
+def _figure(gain: Interval, seeds: int) -> dict[str, float | int]:
+    return {"mean": gain.mean, "low": gain.low, "high": gain.high, "n": seeds}
 
 
 def _scores(tree: Tree, purpose: Purpose, finalist: str | None = None) -> list[Score]:

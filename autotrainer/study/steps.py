@@ -25,6 +25,7 @@ from autotrainer.study.runtime import Runtime
 from autotrainer.tree.node import Node, Outcome
 from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
 from autotrainer.tree.state import NodeState, Validity
+from autotrainer.tree.tree import Tree
 
 _NO_NEW_WORK = ("done",)
 MAX_HANGS = 2
@@ -253,13 +254,15 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
     elif move.purpose is Purpose.CAREFUL:
         proposal = careful_proposal(runtime)
     else:
-        progress = len(runtime.tree.with_purpose(Purpose.SEARCH)) / max(1, runtime.plan.max_nodes)
+        spent = spent_nodes(runtime.tree, runtime.plan.steps)
+        progress = spent / max(1, runtime.plan.max_nodes)
         context = SearchContext(
             progress=min(1.0, progress),
             rng=runtime.planning_context().rng,
             drafts=runtime.plan.drafts,
             max_depth=runtime.plan.max_depth,
             nodes=runtime.plan.max_nodes,
+            rounds_left=max(0.0, (runtime.plan.max_nodes - spent) / runtime.plan.slots),
         )
         parent = runtime.policy.select(runtime.tree, context)
         if parent is None:
@@ -273,6 +276,15 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
             return True
     add_node(runtime, proposal)
     return True
+
+
+def spent_nodes(tree: Tree, steps: int) -> float:
+    """Nodes of the search that were paid for, in units of whole ones: one that was stopped early counts as a part.
+
+    In steps and not in seconds, so that two equal studies decide equally.
+    """
+    nodes = tree.with_purpose(Purpose.SEARCH, Purpose.CAREFUL)
+    return sum(node.outcome.steps if node.outcome else node.proposal.recipe.steps for node in nodes) / steps
 
 
 def careful_proposal(runtime: Runtime) -> Proposal:

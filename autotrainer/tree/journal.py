@@ -10,6 +10,7 @@ from typing import Any
 
 from autotrainer.errors import JournalError
 from autotrainer.files import dumps, read_jsonl
+from autotrainer.tree.bulk import without_collection
 from autotrainer.tree.event import Event
 
 
@@ -29,7 +30,8 @@ class Journal:
         self._read_only = read_only
         if not read_only and path.exists():
             self._cut_torn_line()
-        self._events = [Event.from_json(row) for row in read_jsonl(path)]
+        with without_collection():
+            self._events = [Event.from_json(row) for row in read_jsonl(path)]
         for place, event in enumerate(self._events):
             if event.seq != place:
                 raise JournalError(f"{path}: line {place + 1} has seq {event.seq}, expected {place}")

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 from autotrainer.errors import JournalError
 from autotrainer.recipe.recipe import Recipe, Stage
+from autotrainer.tree.bulk import without_collection
 from autotrainer.tree.event import Event
 from autotrainer.tree.finding import Finding
+from autotrainer.tree.levels import Entry, Levels
 from autotrainer.tree.node import Node, Outcome
 from autotrainer.tree.proposal import Edge, Proposal, Purpose
 from autotrainer.tree.score import Score
@@ -29,13 +31,20 @@ class Tree:
         """An empty tree."""
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
+        self._depths: dict[str, int] = {}
+        self._below: dict[str, int] = {}
+        self._states: dict[NodeState, set[str]] = {state: set() for state in NodeState}
+        self._purposes: dict[Purpose, list[str]] = {purpose: [] for purpose in Purpose}
+        self._answered: set[str] = set()
+        self.levels = Levels()
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Self:
         """The tree after the events."""
         tree = cls()
-        for event in events:
-            tree.apply(event)
+        with without_collection():
+            for event in events:
+                tree.apply(event)
         return tree
 
     def __eq__(self, other: object) -> bool:
@@ -63,28 +72,25 @@ class Tree:
 
     def with_state(self, *states: NodeState) -> tuple[Node, ...]:
         """The nodes in any of the states."""
-        return tuple(node for node in self._nodes.values() if node.state in states)
+        found = [self._nodes[node] for state in set(states) for node in self._states[state]]
+        return tuple(sorted(found, key=_index))
 
     def with_purpose(self, *purposes: Purpose) -> tuple[Node, ...]:
         """The nodes run for any of the purposes."""
-        return tuple(node for node in self._nodes.values() if node.proposal.purpose in purposes)
+        wanted = set(purposes)
+        found = [self._nodes[node] for purpose in wanted for node in self._purposes[purpose]]
+        return tuple(found if len(wanted) == 1 else sorted(found, key=_index))
 
     @property
     def active(self) -> tuple[Node, ...]:
         """The nodes that are not terminal."""
-        return tuple(node for node in self._nodes.values() if not node.state.is_terminal)
+        return self.with_state(*(state for state in NodeState if not state.is_terminal))
 
     @property
     def candidates(self) -> tuple[Node, ...]:
         """Completed, valid nodes of the search with a dev score: what a policy may branch from or promote."""
-        wanted = (Purpose.SEARCH, Purpose.CAREFUL)
-        return tuple(
-            node
-            for node in self._nodes.values()
-            if node.state is NodeState.COMPLETED
-            and node.proposal.purpose in wanted
-            and node.score("dev") is not None
-        )
+        found = [self._nodes[node] for level in self.levels.by_depth.values() for _, _, node in level.entries]
+        return tuple(sorted(found, key=_index))
 
     def children(self, node_id: str) -> tuple[Node, ...]:
         """The nodes whose first parent this is."""
@@ -99,7 +105,20 @@ class Tree:
 
     def depth(self, node_id: str) -> int:
         """Number of edges to the base."""
-        return len(self.lineage(node_id)) - 1
+        return self._depths[node_id]
+
+    def below(self, node_id: str) -> int:
+        """Size of the subtree of first children, the node itself included."""
+        return self._below[node_id]
+
+    def count(self, *purposes: Purpose) -> int:
+        """Number of nodes run for any of the purposes."""
+        return sum(len(self._purposes[purpose]) for purpose in set(purposes))
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """The nodes because of whose finding another one was proposed."""
+        return frozenset(self._answered)
 
     def path_stages(self, node_id: str) -> tuple[Stage, ...]:
         """The stages from the base model to the node's last checkpoint, cut where a child branched off."""
@@ -140,10 +159,8 @@ class Tree:
     def with_scores(self, scores: Mapping[str, Mapping[str, Score]]) -> Tree:
         """A copy whose nodes carry these scores (by node and split): those with items, for judging."""
         copy = Tree()
-        copy._children = self._children
-        copy._nodes = {
-            node.id: replace(node, scores={**node.scores, **scores.get(node.id, {})}) for node in self.nodes
-        }
+        for node in self.nodes:
+            copy._insert(replace(node, scores={**node.scores, **scores.get(node.id, {})}))
         return copy
 
     def apply(self, event: Event) -> None:
@@ -157,7 +174,7 @@ class Tree:
         node = self._nodes.get(event.data["node"])
         if node is None:
             raise JournalError(f"event {event.seq} ({event.kind}) names unknown node {event.data['node']!r}")
-        self._nodes[node.id] = fold(node, event.data)
+        self._replace(node, fold(node, event.data))
 
     def _propose(self, data: Mapping[str, Any]) -> None:
         node = Node(id=data["node"], index=data["index"], proposal=Proposal.from_json(data["proposal"]))
@@ -170,9 +187,54 @@ class Tree:
                 raise JournalError(f"node {node.id} names unknown parent {parent!r}")
         if not node.proposal.parents and node.proposal.edge is not Edge.BASE:
             raise JournalError(f"node {node.id} has no parent and is not the base")
+        self._insert(node)
+
+    def _insert(self, node: Node) -> None:
+        """Put a new node into the tree and its indexes."""
         self._nodes[node.id] = node
-        if node.parent is not None:
-            self._children.setdefault(node.parent, []).append(node.id)
+        self._states[node.state].add(node.id)
+        self._purposes[node.proposal.purpose].append(node.id)
+        self._depths[node.id] = 0 if node.parent is None else self._depths[node.parent] + 1
+        self._below[node.id] = 1
+        above = node.parent
+        if above is not None:
+            self._children.setdefault(above, []).append(node.id)
+        while above is not None:
+            self._below[above] += 1
+            above = self._nodes[above].parent
+        if node.proposal.finding_node is not None:
+            self._answered.add(node.proposal.finding_node)
+        entry = _entry(node)
+        if entry is not None:
+            self.levels.add(self._depths[node.id], entry)
+
+    def _replace(self, old: Node, new: Node) -> None:
+        self._nodes[new.id] = new
+        if old.state is not new.state:
+            self._states[old.state].discard(old.id)
+            self._states[new.state].add(new.id)
+        before, after = _entry(old), _entry(new)
+        if before != after:
+            depth = self._depths[new.id]
+            if before is not None:
+                self.levels.remove(depth, before)
+            if after is not None:
+                self.levels.add(depth, after)
+
+
+def _index(node: Node) -> int:
+    return node.index
+
+
+def _entry(node: Node) -> Entry | None:
+    """A candidate's entry in the levels; None for a node that is none."""
+    if node.state is not NodeState.COMPLETED or node.proposal.purpose not in (
+        Purpose.SEARCH,
+        Purpose.CAREFUL,
+    ):
+        return None
+    score = node.score("dev")
+    return None if score is None else (score, -node.index, node.id)
 
 
 def _cut(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:

@@ -147,7 +147,7 @@ def second_line(view: StudyView) -> str:
     gain, summary, parts = view.summary.get("gain_over_base"), view.summary, []
     if gain:
         who = "what is promoted" if summary.get("winner") else "the better arm, which is not promoted,"
-        seeds = f"; {text.plural(gain['n'], 'seed')}" if gain.get("n") else ""
+        seeds = f"; {text.plural(gain['n'], 'seed')}" if gain.get("n", 0) > 1 else ""
         parts.append(
             f"On test {who} is {text.points(gain.get('mean'))} points from the base model "
             f"(95 % interval {text.interval(gain)}{seeds})."

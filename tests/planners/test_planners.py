@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrainer.contract.metrics import Metrics
-from autotrainer.errors import ConfigError
+from autotrainer.errors import ConfigError, PlannerError
 from autotrainer.planners.base import PlanningContext, planning_rng
-from autotrainer.planners.registry import PLANNERS, planner
+from autotrainer.planners.registry import PLANNERS, own_policy, planner
 from autotrainer.recipe.forks import fork_for
 from autotrainer.search.base import SearchContext
 from autotrainer.search.frontier import signature
@@ -72,8 +72,12 @@ def a_search(seed, planner_name, policy_name, nodes=14, slots=2):
     return builder
 
 
-@pytest.mark.parametrize("policy_name", sorted(POLICIES))
-@pytest.mark.parametrize("planner_name", sorted(PLANNERS))
+FREE = sorted(set(PLANNERS) - {"asha", "pbt", "bracket"})
+"""Planners that go with any policy; the others repeat and continue on purpose."""
+PAIRS = sorted({*((p, s) for p in FREE for s in POLICIES), ("asha", "asha"), ("pbt", "pbt")})
+
+
+@pytest.mark.parametrize(("planner_name", "policy_name"), PAIRS)
 def test_a_search_never_proposes_the_same_training_twice(planner_name, policy_name):
     tree = a_search(3, planner_name, policy_name, nodes=24).tree
     asked = [signature(node.proposal) for node in tree.with_purpose(Purpose.SEARCH)]
@@ -83,7 +87,7 @@ def test_a_search_never_proposes_the_same_training_twice(planner_name, policy_na
     assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.parametrize("planner_name", sorted(PLANNERS))
+@pytest.mark.parametrize("planner_name", FREE)
 def test_a_search_never_goes_on_from_a_lost_node_and_stays_within_the_depth(planner_name):
     tree = a_search(5, planner_name, "puct", nodes=24).tree
     for node in tree.with_purpose(Purpose.SEARCH):
@@ -99,7 +103,7 @@ def test_a_search_never_goes_on_from_a_lost_node_and_stays_within_the_depth(plan
         assert sum(stage.steps for stage in tree.path_stages(node.id)) <= 4 * 60 + 20
 
 
-@pytest.mark.parametrize("planner_name", sorted(PLANNERS))
+@pytest.mark.parametrize("planner_name", FREE)
 def test_every_fork_follows_the_rules(planner_name):
     tree = a_search(7, planner_name, "puct", nodes=20).tree
     forks = [node for node in tree.with_purpose(Purpose.SEARCH) if node.proposal.start.node is not None]
@@ -113,8 +117,9 @@ def test_every_fork_follows_the_rules(planner_name):
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.integers(0, 2**20), st.sampled_from(sorted(PLANNERS)), st.sampled_from(sorted(POLICIES)))
-def test_the_next_proposal_is_a_function_of_the_prefix_and_the_seed(seed, planner_name, policy_name):
+@given(st.integers(0, 2**20), st.sampled_from(PAIRS))
+def test_the_next_proposal_is_a_function_of_the_prefix_and_the_seed(seed, pair):
+    planner_name, policy_name = pair
     builder = a_search(seed, planner_name, policy_name, nodes=10)
     again = TreeBuilder(tree=Tree.replay(builder.events), events=list(builder.events))
     one = next_proposal(builder, seed, planner_name, policy_name, 10)
@@ -162,5 +167,75 @@ def test_random_knobs_stay_in_a_sane_box(seed):
 
 
 def test_an_unknown_planner_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown planner 'oracle': known are random, rules, tpe"):
+    with pytest.raises(ConfigError, match="unknown planner 'oracle': known are asha, bracket, cma, grid, pbt, random, rules, tpe"):
         planner("oracle")
+
+
+def test_a_planner_brings_the_policy_that_it_is_meant_for():
+    assert {name: own_policy(name) for name in PLANNERS} == {
+        "asha": "asha",
+        "bracket": "restarts",
+        "cma": "restarts",
+        "grid": "restarts",
+        "pbt": "pbt",
+        "random": "restarts",
+        "rules": "puct",
+        "tpe": "restarts",
+    }
+
+
+def test_asha_promotes_the_better_half_of_a_rung_and_passes_between_rungs_unasked():
+    builder = TreeBuilder()
+    builder.base()
+    nodes = [builder.completed(builder.node(knobs={"beta": dev}), dev) for dev in (0.2, 0.5, 0.3, 0.4)]
+    search = SearchContext(0.5, planning_rng(0, 5), 0, 4)
+    assert policy("asha").select(builder.tree, search) == nodes[1]
+    first = builder.completed(builder.node(nodes[1], knobs={"beta": 0.5}), 0.6)
+    assert policy("asha").select(builder.tree, search) == nodes[3]
+    second = builder.completed(builder.node(nodes[3], knobs={"beta": 0.4}), 0.55)
+    assert policy("asha").select(builder.tree, search) == first
+    third = builder.completed(builder.node(first, knobs={"beta": 0.5}), 0.65)
+    assert policy("asha").select(builder.tree, search) == third
+    builder.completed(builder.node(third, knobs={"beta": 0.5}), 0.7)
+    assert policy("asha").select(builder.tree, search) == "n000"
+    assert second != first
+
+
+def test_pbt_replaces_the_worst_quarter_by_the_best_with_perturbed_knobs():
+    builder = TreeBuilder()
+    builder.base()
+    for place, dev in enumerate((0.2, 0.5, 0.3, 0.4)):
+        builder.completed(builder.node(knobs={"learning_rate": 1e-4 * (1 + place)}), dev)
+    proposal = next_proposal(builder, 0, "pbt", "pbt", 8)
+    assert proposal.parents == ("n002", "n001")
+    assert proposal.start.node == "n002"
+    builder.propose(proposal)
+    going_on = next_proposal(builder, 0, "pbt", "pbt", 8)
+    assert (going_on.parents, going_on.edge) == (("n002",), Edge.CONTINUE)
+
+
+def test_the_careful_bracket_has_three_rates_and_three_seeds_of_the_best():
+    builder = TreeBuilder()
+    builder.base()
+    builder.careful_seeds(0.4)
+    rates = []
+    for dev in (0.3, 0.5, 0.45, 0.5, 0.5):
+        proposal = planner("bracket").propose(context(builder, 0), "n000")
+        rates.append(proposal.recipe.stages[-1].knobs["learning_rate"])
+        builder.completed(builder.propose(proposal), dev)
+    assert rates == [3.33e-5, 3e-4, 9e-4, 3e-4, 3e-4]
+    with pytest.raises(PlannerError, match="bracket is done"):
+        planner("bracket").propose(context(builder, 0), "n000")
+
+
+def test_cma_moves_towards_what_gained():
+    builder = TreeBuilder()
+    builder.base()
+    for place in range(24):
+        rate = 1e-5 * 1.21**place
+        builder.completed(builder.node(knobs={"learning_rate": rate}), 0.3 + 0.01 * place)
+    drawn = [
+        planner("cma").propose(context(builder, seed), "n000").recipe.stages[-1].knobs["learning_rate"]
+        for seed in range(8)
+    ]
+    assert sum(rate > 1e-4 for rate in drawn) >= 6

@@ -11,7 +11,8 @@ from autotrainer.tree.finding import Severity
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.tree import Tree
 
-BOTH = pytest.mark.parametrize("name", sorted(POLICIES))
+ALL = pytest.mark.parametrize("name", sorted(POLICIES))
+BOTH = pytest.mark.parametrize("name", ["best-first", "puct"])
 
 
 def at(progress=0.8, drafts=0, max_depth=4):
@@ -24,7 +25,7 @@ def grown(*devs):
     return builder, [builder.completed(builder.node(), dev) for dev in devs]
 
 
-@BOTH
+@ALL
 def test_drafts_come_first(name):
     builder, _ = grown(0.5)
     assert policy(name).select(builder.tree, at(drafts=2)) == "n000"
@@ -64,12 +65,18 @@ def test_two_seeds_of_a_lost_recipe_are_answered_once(name):
 @BOTH
 def test_after_three_repairs_in_a_row_a_branch_is_given_up(name):
     builder, (good,) = grown(0.5)
-    lost = builder.pruned(builder.node(knobs={"learning_rate": 9e-4}), a_finding())
+    lost = builder.pruned(builder.node(good, knobs={"learning_rate": 9e-4}), a_finding())
     for attempt in range(3):
         assert policy(name).select(builder.tree, at()) == lost
         child = builder.node(lost, finding_node=lost, knobs={"learning_rate": 8e-4 - attempt * 1e-4})
         lost = builder.pruned(child, a_finding())
     assert policy(name).select(builder.tree, at(progress=1.0)) == good
+
+
+def test_a_draft_lost_at_a_rate_above_one_that_works_asks_for_nothing():
+    builder, (good,) = grown(0.5)
+    builder.pruned(builder.node(knobs={"learning_rate": 1e-3}), a_finding())
+    assert Puct().select(builder.tree, at(progress=1.0)) == good
 
 
 @BOTH
@@ -111,12 +118,13 @@ def test_workers_spread_out_over_nodes_of_equal_worth():
 
 
 def test_a_node_whose_children_are_lost_falls_behind():
-    builder, (best, second) = grown(0.6, 0.5)
+    builder, (best, second, _, _) = grown(0.6, 0.59, 0.2, 0.2)
+    builder.completed(builder.node(second), 0.6)
     for place in range(2):
         child = builder.node(best, knobs={"learning_rate": 9e-4 - place * 1e-4})
         builder.pruned(child, a_finding())
-        builder.node(best, finding_node=child)
-    assert Puct().select(builder.tree, at(progress=1.0)) == second
+        builder.completed(builder.node(best, finding_node=child), 0.1)
+    assert Puct().select(builder.tree, at(progress=1.0, max_depth=2)) == second
 
 
 def test_without_exploration_a_running_child_still_counts_against_its_parent():
@@ -128,35 +136,54 @@ def test_without_exploration_a_running_child_still_counts_against_its_parent():
     assert greedy.select(builder.tree, at(progress=1.0, max_depth=2)) == second
 
 
-def test_early_the_base_may_be_widened_and_late_it_may_not():
+def test_early_the_base_is_widened_and_late_it_is_not():
     builder, nodes = grown(0.5, 0.5)
     builder.completed(builder.node(nodes[0]), 0.5)
     builder.completed(builder.node(nodes[1]), 0.5)
-    drafting = Puct(prior=lambda node: 50.0 if node.id == "n000" else 1.0)
-    assert drafting.select(builder.tree, at(progress=0.3)) == "n000"
-    assert drafting.select(builder.tree, at(progress=0.9)) != "n000"
+    assert Puct().select(builder.tree, at(progress=0.3, max_depth=2)) == "n000"
+    assert Puct().select(builder.tree, at(progress=0.9, max_depth=2)) != "n000"
+
+
+def test_a_draft_whose_path_could_not_be_finished_is_not_made():
+    builder, nodes = grown(0.5, 0.4)
+    builder.completed(builder.node(nodes[0]), 0.5)
+    little = SearchContext(0.3, Random(0), 0, 4, nodes=16, rounds_left=2.0)
+    assert Puct().select(builder.tree, little) != "n000"
+
+
+def test_half_of_a_depth_is_gone_on_from_before_anything_else():
+    builder, nodes = grown(0.3, 0.6, 0.5, 0.4)
+    first = Puct().select(builder.tree, at(progress=0.2))
+    builder.running(builder.node(first))
+    second = Puct().select(builder.tree, at(progress=0.2))
+    builder.running(builder.node(second))
+    assert [first, second] == [nodes[1], nodes[2]]
+    assert Puct().select(builder.tree, at(progress=0.2)) == "n000"
 
 
 def test_the_prior_decides_between_nodes_of_equal_worth():
     builder, nodes = grown(0.5, 0.5, 0.5)
+    for node in nodes:
+        builder.completed(builder.node(node), 0.5)
     favoured = Puct(prior=lambda node: 5.0 if node.id == nodes[2] else 1.0)
-    assert favoured.select(builder.tree, at()) == nodes[2]
+    assert favoured.select(builder.tree, at(max_depth=2)) == nodes[2]
 
 
 def test_differences_within_the_seeds_noise_have_no_value():
     builder = TreeBuilder()
     builder.base(dev=0.40)
-    builder.careful_seeds(0.30, 0.50)
-    builder.completed(builder.node(), 0.44)
+    builder.careful_seeds(0.39, 0.41)
+    builder.completed(builder.node(), 0.405)
     assert set(shrunk_values(builder.tree).values()) == {0.5}
 
 
-def test_clear_differences_keep_their_ranks():
+def test_clear_differences_keep_their_ranks_within_a_depth():
     builder, nodes = grown(0.3, 0.5, 0.7)
+    deeper = builder.completed(builder.node(nodes[0]), 0.9)
     values = shrunk_values(builder.tree)
-    assert values["n000"] < values[nodes[0]] < values[nodes[1]] < values[nodes[2]]
-    assert values["n000"] == pytest.approx(1 - values[nodes[2]])
+    assert values[nodes[0]] < values[nodes[1]] < values[nodes[2]]
     assert 0.9 < values[nodes[2]] <= 1.0
+    assert values[deeper] == 0.5
 
 
 def test_equal_scores_have_equal_values():
@@ -165,7 +192,7 @@ def test_equal_scores_have_equal_values():
     assert values[nodes[0]] == values[nodes[1]]
 
 
-@BOTH
+@ALL
 def test_a_choice_depends_on_the_tree_alone(name):
     builder, _ = grown(0.3, 0.5, 0.45)
     builder.running(builder.node("n002"))
@@ -174,5 +201,5 @@ def test_a_choice_depends_on_the_tree_alone(name):
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown policy 'greedy': known are best-first, puct"):
+    with pytest.raises(ConfigError, match="unknown policy 'greedy': known are asha, best-first, pbt, puct, restarts"):
         policy("greedy")

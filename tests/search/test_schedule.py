@@ -45,7 +45,7 @@ def studied(*devs, careful=(0.40, 0.42)):
     builder.base(dev=0.3)
     builder.careful_seeds(*careful)
     return builder, [
-        builder.completed(builder.node(knobs={"beta": place / 100}), dev) for place, dev in enumerate(devs)
+        builder.completed(builder.node(knobs={"beta": (place + 1) / 100}), dev) for place, dev in enumerate(devs)
     ]
 
 
@@ -121,7 +121,7 @@ def test_where_the_careful_recipe_was_lost_a_finalist_has_to_be_above_the_base()
     builder = TreeBuilder()
     builder.base(dev=0.3)
     builder.pruned(builder.node(purpose=Purpose.CAREFUL), a_finding())
-    below, above = (builder.completed(builder.node(), dev) for dev in (0.25, 0.35))
+    below, above = (builder.completed(builder.node(knobs={"beta": dev}), dev) for dev in (0.25, 0.35))
     assert [node.id for node in finalists(builder.tree, a_plan(finalists=2))] == [above]
     assert below not in move(builder, "search", now=300.0).reason
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from autotrainer.study.config import StudyConfig
 from autotrainer.study.diagnose import diagnose_running
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.study import end_if_stopping
+from autotrainer.tree.event import Event
 from autotrainer.tree.journal import Journal
 from autotrainer.tree.node import Node
 from autotrainer.tree.tree import Tree
@@ -48,8 +50,27 @@ STEPS: tuple[Callable[[Runtime], None], ...] = (
 """The loop's steps but for the evaluator's process."""
 
 
+class SearchEndedError(Exception):
+    """The search is over and nobody asked for its judgement."""
+
+
 class SimulatedRuntime(Runtime):
-    """A runtime whose metrics are the world's and whose workspaces are empty."""
+    """A runtime whose metrics are the world's and whose workspaces are empty.
+
+    With `judged` false it stops where the confirmation would begin.
+    """
+
+    judged = True
+
+    def record(self, kind: str, **data: Any) -> Event:
+        """Write an event.
+
+        Raises:
+            SearchEndedError: it says that the search is over, and judging is not asked for.
+        """
+        if kind == "phase" and data["phase"] in ("confirm", "test") and not self.judged:
+            raise SearchEndedError
+        return super().record(kind, **data)
 
     def metrics(self, node_id: str) -> Metrics:
         """What the node's newest attempt has logged by now."""
@@ -93,7 +114,7 @@ def play(
     library: Mapping[str, LoadedSkill] | None = None,
     until: str = "finished",
 ) -> Played:
-    """Play a study to its end; with `until="confirm"` to the end of its search only.
+    """Play a study to its end; with `until="judging"` to the end of its search only.
 
     Equal arguments give equal studies.
     """
@@ -114,7 +135,9 @@ def play(
         )
         runtime = _runtime(Path(folder), config, surface, cost, library)
         _prepare(runtime, cost)
-        _drive(runtime, until)
+        runtime.judged = until == "finished"
+        with suppress(SearchEndedError):
+            _drive(runtime)
         return _played(runtime)
 
 
@@ -173,7 +196,7 @@ def _prepare(runtime: Runtime, cost: JobCost) -> None:
     runtime.record("phase", phase="careful", reason=f"mode {runtime.plan.mode}")
 
 
-def _drive(runtime: SimulatedRuntime, until: str) -> None:
+def _drive(runtime: SimulatedRuntime) -> None:
     executor = runtime.executor
     assert isinstance(executor, SimulatedExecutor)
     world = executor.world
@@ -182,8 +205,7 @@ def _drive(runtime: SimulatedRuntime, until: str) -> None:
         for step in STEPS:
             step(runtime)
         end_if_stopping(runtime)
-        view = runtime.view()
-        if view.state != "running" or (until == view.phase):
+        if runtime.view().state != "running":
             return
         if len(runtime.journal) == before:
             _pass_time(runtime, world)
