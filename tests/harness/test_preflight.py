@@ -36,7 +36,6 @@ WHERE = "stages[0].arguments."
         ({"learning_rate": float("nan")}, "learning_rate = nan must be a finite number of at least 0"),
         ({"temperature": 0.0}, "temperature = 0.0 must be a finite number above 0"),
         ({"top_p": 1.5}, "top_p = 1.5 must be above 0 and at most 1"),
-        ({"epsilon": 0.3, "epsilon_high": 0.2}, "epsilon_high = 0.2 must be at least epsilon = 0.3"),
         ({"delta": 1.1}, "delta = 1.1 must be above 1 + epsilon_high = 1.2"),
         ({"scale_rewards": "all"}, "scale_rewards = 'all' must be one of group, batch, none"),
         ({"max_prompt_length": -3}, "max_prompt_length = -3 must be a whole number of at least 1"),
