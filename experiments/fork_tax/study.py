@@ -99,7 +99,7 @@ def forked(work: Path, seed: int, steps: int) -> Path:
 
 
 def accuracy(checkpoint: Path) -> float:
-    """Mean verifier score of sampled completions of held-out items; the random numbers are always the same."""
+    """Mean verifier score of sampled completions of held-out items, with the same random numbers always."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
