@@ -11,7 +11,7 @@ from harness.tasks.files import write_items
 
 def write(folder: Path) -> None:
     """Write train.jsonl and probe.jsonl."""
-    for name, items in load("math").splits({"train": 256, "probe": 8}, 0).items():
+    for name, items in load("math").splits({"train": 512, "probe": 8}, 0).items():
         write_items(folder / f"{name}.jsonl", items)
 
 
