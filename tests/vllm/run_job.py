@@ -1,13 +1,15 @@
 """A job on vLLM for CPUs: `python run_job.py job.json [none|all|later]`, run in its own environment.
 
-The second argument injects stale weights: `all` never hands the trainer's weights to the engine, `later`
-does so before the first generation only.
+The second argument injects stale weights: `all` begins with the study's base model in the engine and never
+hands it the trainer's weights, `later` does so before the first generation only.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
@@ -40,6 +42,15 @@ def stale(kind: str) -> None:
             plain(self)
 
     VLLMGeneration.sync_weights = sync
+    if kind != "all":
+        return
+    begin, base = VLLMGeneration._init_vllm, json.loads(Path(sys.argv[1]).read_text())["model"]["path"]
+
+    def begin_with_base(self: Any) -> None:
+        self.model.name_or_path = base
+        begin(self)
+
+    VLLMGeneration._init_vllm = begin_with_base
 
 
 if __name__ == "__main__":
