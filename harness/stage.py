@@ -140,6 +140,13 @@ class StageRun:
         trainer.drawn = self._drawn.completion_ids, self._drawn.logps
         return self._drawn.rows
 
+    def fresh(self, rows_B: torch.Tensor) -> torch.Tensor | None:
+        """Which rows of a micro-batch the policy drew itself; None where all did."""
+        if self._drawn is None or all(self._drawn.fresh):
+            return None
+        first = processes.rank() * len(self._drawn.fresh)
+        return torch.tensor(self._drawn.fresh)[rows_B.cpu() - first]
+
     def _seed(self, batch: int) -> int:
         return (self.plan.seed * 1_000_003 + batch) % 2**31
 

@@ -61,6 +61,7 @@ def run_stage(session: Session, plan: StagePlan) -> None:
         items = _items(session, given, args, plan.stage)
         rewards = Rewards(spec.rewards, session.task, items, args.max_completion_length)
         hooks = HookSet(spec.hooks, _facts(args, rewards))
+        _check_forward(given, args, hooks, plan.stage)
         rewards.add(hooks.adds)
         args.reward_weights = list(rewards.weights.values())
         sampler = _sampler(session, plan, args, items)
@@ -99,6 +100,21 @@ def _items(session: Session, given: StageArguments, args: Any, place: int) -> Tr
     shortest = min(len(ids) for ids in session.tokenizer(golds, add_special_tokens=False)["input_ids"]) + 1
     check_cap(args.max_completion_length, shortest, where)
     return items
+
+
+def _check_forward(given: StageArguments, args: Any, hooks: HookSet, place: int) -> None:
+    """Refuse arguments of the harness that this run would have to leave out."""
+    where = f"stages[{place}].arguments"
+    if given.token_budget is not None and hooks.needs(Need.LOGITS):
+        raise ContractError(
+            f"{where}.token_budget = {given.token_budget} is not allowed with a hook that needs logits: they "
+            "are of the whole micro-batch"
+        )
+    if given.sampler_logps and args.use_transformers_continuous_batching:
+        raise ContractError(
+            f"{where}.sampler_logps = True is not allowed with use_transformers_continuous_batching, which "
+            "returns none"
+        )
 
 
 def _facts(args: Any, rewards: Rewards) -> RunFacts:

@@ -105,6 +105,10 @@ class Draw:
     """The sampling engine's log-prob of each token; None where it gives none."""
     tag: str = ""
     """A name for where the draw comes from; advantages are recorded by tag."""
+    fresh: bool = True
+    """False for a completion of another policy (a replayed one): its log-probs are not those of a sampler
+    that should agree with the trainer, and are left out of `sampler/*` and of the check before the first
+    update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,10 @@ OWNED = {
     "auto_find_batch_size": "groups have to stay whole",
     "dataloader_num_workers": "the sampler follows the training loop",
     "generation_batch_size": "set per_device_train_batch_size and steps_per_generation",
+    "fsdp": "checkpoints and probes need whole weights in every process",
+    "fsdp_config": "checkpoints and probes need whole weights in every process",
+    "deepspeed": "checkpoints and probes need whole weights in every process",
+    "parallelism_config": "checkpoints and probes need whole weights in every process",
     "sync_ref_model": "an exact resume would lose the moved reference",
 }
 """Arguments that job.json may not set, and where the wish belongs instead."""

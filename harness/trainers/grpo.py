@@ -7,6 +7,7 @@ tests/harness/test_trl_contract.py holds their signatures.
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from harness import processes
 from harness.hooks.api import Need
 from harness.trainers.capture import LogpCapture
 from harness.trainers.forward import budgeted, unfused
+from harness.trainers.lora import base_of
 from harness.trainers.objective import whole_objective
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class GrpoTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]  # TRL is u
         if not self.sampler_logps or self.use_vllm:
             return trl._generate_single_turn(prompt_ids, *arguments, **keywords)
         capture = LogpCapture(self.generation_config.temperature)
-        with capture.on(self.accelerator.unwrap_model(self.model_wrapped)):
+        with capture.on(base_of(self.accelerator.unwrap_model(self.model_wrapped))):
             completion_ids, _ = trl._generate_single_turn(prompt_ids, *arguments, **keywords)
         return completion_ids, capture.of(completion_ids)
 
@@ -132,8 +134,11 @@ class GrpoTrainer(GRPOTrainer):  # type: ignore[misc, unused-ignore]  # TRL is u
             self._metrics["train"]["time/logits_s"].append(time.perf_counter() - begun)
         elif self._token_budget is not None:
             keywords.pop("batch_size", None)
+            # Of several processes each has its own number of chunks: the wrapped model, whose forward is a
+            # collective, is called once and the model itself for the rest; gradients meet in the backward.
+            models = itertools.chain([model], itertools.repeat(self.accelerator.unwrap_model(model)))
             found = budgeted(
-                lambda ids, attention, keep: trl(model, ids, attention, keep, **keywords),
+                lambda ids, attention, keep: trl(next(models), ids, attention, keep, **keywords),
                 input_ids,
                 attention_mask,
                 logits_to_keep,

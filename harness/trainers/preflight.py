@@ -21,7 +21,7 @@ _CHOICES = {
     "scale_rewards": ("group", "batch", "none", True, False),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
 }
-_LEVELS = {"luspo": "sequence", "vespo": "token", "cispo": "token"}
+_LEVELS = {"luspo": "sequence", "vespo": "token"}
 """The importance sampling level that a loss is defined with, where it is one only."""
 _ABOVE_0: dict[str, tuple[float, str]] = {
     "temperature": (math.inf, "must be a finite number above 0: a group needs samples that differ"),
@@ -113,8 +113,6 @@ def _check_loss(arguments: Mapping[str, Any], where: str) -> None:
             f"defined with {wanted!r}"
         )
     low, high = arguments.get("epsilon", 0.2), arguments.get("epsilon_high")
-    if high is not None and loss != "cispo" and high < low:
-        raise ContractError(f"{where}.epsilon_high = {high!r} must be at least epsilon = {low!r}")
     delta = arguments.get("delta")
     bound = 1 + (low if high is None else high)
     if delta is not None and delta <= bound:

@@ -104,6 +104,49 @@ def test_an_exact_resume_in_the_middle_of_a_generation_batch_is_refused(run):
     assert "in the middle of a generation batch" in rest.result["reason"]
 
 
+def test_an_exact_resume_gives_hooks_their_state_back(run, module):
+    """Every kind of state at once: a sampler, an advantage hook and a callback, with two updates a batch."""
+
+    class Remembers:
+        """Shrinks advantages by how often it was called; skips a prompt that it has seen."""
+
+        def __init__(self):
+            self.calls = 0
+            self.mean = torch.zeros(1)
+
+        def group(self, inputs):
+            self.calls += 1
+            self.mean = 0.5 * self.mean + 0.5 * inputs.rewards_P_G.mean()
+            return inputs.advantages_P_G / self.calls + self.mean
+
+        def choose(self, inputs):
+            self.calls += 1
+            return [(index + self.calls) % inputs.size for index in inputs.proposed_P]
+
+        def after_step(self, inputs):
+            self.calls += 1
+            return {"learning_rate": 1e-4 / self.calls}
+
+        def state_dict(self):
+            return {"calls": self.calls, "mean": self.mean}
+
+        def load_state_dict(self, state):
+            self.calls, self.mean = state["calls"], state["mean"]
+
+    ref = module("hooks", Remembers=Remembers)
+    hooks = [{"point": point, "ref": f"{ref}:Remembers"} for point in ("sampler", "advantages", "callbacks")]
+    arguments = {"num_iterations": 2, "beta": 0.05}
+    whole = run(arguments=arguments, steps=8, hooks=hooks)
+    rest = run(arguments=arguments, steps=8, hooks=hooks, job=at(whole, 4, "exact"))
+    assert whole.result["status"] == rest.result["status"] == "completed"
+    assert same(weights(whole, 8), weights(rest, 8))
+    for name in ("hooks", "optimizer", "rng"):
+        one, other = (torch.load(done.checkpoint(8) / "state" / f"{name}.pt") for done in (whole, rest))
+        assert str(one) == str(other)
+    for row in rest.rows:
+        assert timeless(row) == timeless(whole.rows[row["step"] - 1])
+
+
 # ---- weights
 
 

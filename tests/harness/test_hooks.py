@@ -238,6 +238,7 @@ class KeepsMixed:
     def draw(self, inputs):
         size, kept = inputs.group_size, []
         for row in inputs.rows_P:
+            draws = []
             for candidate in [row, *inputs.more(6)]:
                 draws = inputs.generate([candidate] * size)
                 if 0 < sum(inputs.score(draws)) < size:

@@ -52,6 +52,14 @@ def test_recording_them_changes_nothing_and_shows_no_gap(run):
     assert "sampler/gap_mean" not in plain.rows[0]
 
 
+def test_an_adapters_log_probs_are_recorded_too(run):
+    adapter = {"use_peft": True, "lora_r": 4, "learning_rate": 1e-3}
+    done = run(steps=2, arguments={"sampler_logps": True} | adapter)
+    assert max(done.series("sampler/gap_mean")) < 1e-5
+    stale = run(steps=2, arguments=adapter, hooks=mismatch("stale"))
+    assert stale.result["failure"]["type"] == "SamplerGapError"
+
+
 def test_a_hook_that_needs_them_has_them(run, module):
     seen = []
 

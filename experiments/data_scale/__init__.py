@@ -1,0 +1,1 @@
+"""Training sets of a million rows."""

@@ -1,0 +1,1 @@
+"""What a fork that changes nothing costs."""

@@ -1,0 +1,1 @@
+"""What the harness costs beside plain TRL."""
