@@ -74,7 +74,7 @@ class Inliner:
             }
             node = _Renamed({**names, key[1]: self._names[key]}).visit(self._node(key))
             parts.append(ast.unparse(ast.fix_missing_locations(node)))
-        return "\n\n".join(parts)
+        return "\n".join(parts)
 
     def _origin(self, module: str, name: str) -> Key:
         own = self._module(module)

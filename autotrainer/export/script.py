@@ -20,7 +20,6 @@ _HARNESS_ONLY = ("token_budget", "sampler_logps")
 """Arguments of the harness that change memory or the record, and nothing that is learnt."""
 _LORA = {"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "lora_target_modules": "all-linear", "use_rslora": False}
 _PEFT_NAMES = {"lora_r": "r", "lora_target_modules": "target_modules", "use_rslora": "use_rslora"}
-_INPUTS = {"rewards": "RewardInputs", "group": "GroupInputs", "loss": "LossInputs"}
 _INLINED = ("rewards", "advantages", "loss")
 _WIDTH = 112
 
@@ -55,11 +54,14 @@ def train_script(path: Sequence[Segment], workspaces: Mapping[str, Path], facts:
     task = inliner.add(*_task_class(inliner.root, facts.task), frozenset({"verify"}))
     hooks, kinds = _hooks(path, inliner, workspaces)
     shaping = _shaping(path, inliner)
+    for need in ("LOGITS", "SAMPLER_LOGPS"):
+        if _asks_for(inliner, hooks, need):
+            raise ConfigError(f"a hook of the path needs {need.lower()}, which only the harness's own trainer has")
     whole = _asks_for(inliner, hooks, "WHOLE_GROUPS")
     if whole:
         inliner.imports.add("from trl.trainer.utils import split_tensor_dict")
-    if "loss" in kinds:
-        inliner.imports.add("from dataclasses import replace")
+    if kinds:
+        inliner.imports.add("from types import SimpleNamespace as Seen")
     definitions = [inliner.text(), f"TASK = {task}()"]
     if shaping:
         definitions.append("SHAPING = {" + ", ".join(f"{ref!r}: {name}" for ref, name in shaping.items()) + "}")
@@ -139,8 +141,6 @@ def _hooks(
             module = "harness." + file.removesuffix(".py").replace("/", ".")
             names[hook["ref"]] = inliner.add(module, name)
             kinds |= _kinds(hook["point"], inliner.root / "harness" / file, name)
-    for kind in kinds & set(_INPUTS):
-        inliner.add("harness.hooks.api", _INPUTS[kind])
     return names, kinds
 
 
