@@ -112,6 +112,6 @@ for (const name of TABS) {
 }
 byId("in").addEventListener("click", () => tree.zoom(0.75));
 byId("out").addEventListener("click", () => tree.zoom(1.33));
-byId("fit").addEventListener("click", () => { tree.moved = false; tree.fit(); });
+byId("fit").addEventListener("click", () => { tree.moved = true; tree.fit(); });
 byId("colour").addEventListener("change", (event) => tree.setColour(event.target.value));
 byId("find").addEventListener("input", (event) => tree.setQuery(event.target.value));

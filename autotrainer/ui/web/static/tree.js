@@ -1,6 +1,7 @@
 import { byId, percent, replace, s } from "./dom.js";
 
 const W = 190, H = 54, DX = 236, DY = 68;
+const LEGIBLE = 90; // pixels of a box's width below which nobody reads it
 const STATES = { completed: "#9ccfc3", running: "#a9c8f0", evaluating: "#a9c8f0", queued: "#dfe7ee", proposed: "#dfe7ee", pruned: "#e6dcc6", failed: "#f0b8b3", crashed: "#f0b8b3", invalid: "#f0b8b3", cancelled: "#dcdcdc" };
 const HUES = [160, 30, 265, 95, 340, 205, 55, 300, 130, 10];
 
@@ -27,7 +28,7 @@ export class Tree {
     for (const node of study.nodes) this.box(node, !first && !known.has(node.id));
     this.lines();
     this.legend();
-    if (first || !this.moved) this.fit();
+    if (first || !this.moved) this.fit(true);
   }
 
   scaled(nodes) {
@@ -89,8 +90,8 @@ export class Tree {
     const { base, low, high } = this.scale;
     if (base !== null && node.dev < base) return ["#f2c79a", "#43220a"];
     const share = high > low ? (node.dev - low) / (high - low) : 1;
-    // Not darker than 40 %: the dark ink keeps a contrast of 4.5 on every shade.
-    return [`hsl(168 ${35 + 15 * share}% ${92 - 52 * share}%)`, "#0d2a23"];
+    // Not darker than 44 %: the dark ink keeps a contrast of 4.5 on every shade.
+    return [`hsl(168 ${35 + 15 * share}% ${92 - 48 * share}%)`, "#0d2a23"];
   }
 
   legend() {
@@ -126,10 +127,14 @@ export class Tree {
     const xs = this.study.nodes.map((node) => node.x), ys = this.study.nodes.map((node) => node.y);
     return [-20, -20, Math.max(0, ...xs) * DX + W + 40, Math.max(0, ...ys) * DY + H + 40];
   }
-  fit() {
+  // `legible`: a tree too large to be read as a whole begins at its best node.
+  fit(legible = false) {
     const [x, y, w, hgt] = this.bounds(), ratio = (this.canvas.clientWidth || 1) / (this.canvas.clientHeight || 1);
-    const width = Math.max(w, hgt * ratio, 500);
+    const whole = Math.max(w, hgt * ratio, 500), most = (W * (this.canvas.clientWidth || 800)) / LEGIBLE;
+    const width = legible ? Math.min(whole, most) : whole;
     this.view = { x, y, w: width, h: width / ratio };
+    const best = this.nodes.get(this.study.winner);
+    if (width < whole && best) this.view.y = best.y * DY + H / 2 - this.view.h / 2;
     this.apply();
   }
   zoom(factor, cx = 0.5, cy = 0.5) {
