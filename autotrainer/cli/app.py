@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autotrainer import __version__
-from autotrainer.cli import bench, control, diagnose, doctor, estimate, library, run, show, tasks
+from autotrainer.cli import bench, control, diagnose, doctor, estimate, export, library, run, show, tasks, ui
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -30,6 +30,8 @@ app.command("watchdog", hidden=True)(control.watchdog)
 app.command("show")(show.show)
 app.command("report")(show.report)
 app.command("diagnose")(diagnose.diagnose)
+app.command("ui")(ui.ui)
+app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")

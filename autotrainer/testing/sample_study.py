@@ -436,3 +436,23 @@ def _finish(study: SampleStudy) -> None:
             "gain_over_base": {"mean": test[Purpose.CONFIRM] - 0.309, "low": 0.19, "high": 0.254, "n": 3},
         },
     )
+
+
+def write_wide_study(root: Path, nodes: int = 500) -> Path:
+    """A running study of `nodes` trained nodes besides the base, for what has to stay quick on a large tree.
+
+    Every node but the first few goes on from one of an eighth of its number; the figures rise with depth.
+    """
+    study = SampleStudy(root)
+    study.start()
+    study.base()
+    study.emit("phase", phase="search", reason="wide")
+    for number in range(1, nodes + 1):
+        parent = f"n{max(0, number // 8):03d}"
+        node = study.child(parent, f"try {number}", {"learning_rate": 1e-4 * (1 + number % 7)}, skills=("lr-raise",))
+        study.emit("job_submitted", node=node, attempt=1, job_id=f"{node}.1", device_s=1.0)
+        study.end(node)
+        study.emit("node_state", node=node, state="evaluating", reason="trained to its step limit")
+        study.score(node, dev=0.32 + 0.05 * study.tree.depth(node) + 0.0001 * (number % 97))
+        study.emit("node_state", node=node, state="completed", reason="scored")
+    return root
