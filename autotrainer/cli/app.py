@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autotrainer import __version__
-from autotrainer.cli import bench, control, diagnose, doctor, estimate, library, run, show, tasks
+from autotrainer.cli import bench, control, diagnose, doctor, estimate, library, run, show, steer, tasks
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -31,6 +31,8 @@ app.command("show")(show.show)
 app.command("report")(show.report)
 app.command("diagnose")(diagnose.diagnose)
 app.command("estimate")(estimate.estimate)
+app.command("steer")(steer.steer)
+app.command("approve")(steer.approve)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")
 app.add_typer(tasks.app, name="tasks")

@@ -10,6 +10,7 @@ from autotrainer.planners.asha import AshaPlanner
 from autotrainer.planners.base import Planner
 from autotrainer.planners.cma import CmaPlanner
 from autotrainer.planners.grid import GridPlanner
+from autotrainer.planners.llm.planner import LlmPlanner
 from autotrainer.planners.pbt import PbtPlanner
 from autotrainer.planners.random import RandomPlanner
 from autotrainer.planners.rules import RulesPlanner
@@ -23,6 +24,7 @@ _ALL: tuple[type[Planner], ...] = (
     GridPlanner,
     AshaPlanner,
     PbtPlanner,
+    LlmPlanner,
 )
 PLANNERS: Mapping[str, Callable[[], Planner]] = MappingProxyType({kind.name: kind for kind in _ALL})
 
