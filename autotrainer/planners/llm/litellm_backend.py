@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import warnings
 from typing import Any
 
 from autotrainer.errors import ConfigError
@@ -23,6 +24,8 @@ def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     os.environ.setdefault("LITELLM_LOG", "CRITICAL")
+    # Its own type declarations, which pydantic reads at the first import and at the first call.
+    warnings.filterwarnings("ignore", message=r".*using the `ReadOnly` qualifier", category=UserWarning)
     import litellm
 
     litellm.telemetry = False
@@ -107,7 +110,8 @@ def _reply(answer: Any) -> Reply:
 
 
 def _count(value: Any) -> int | None:
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    """A count of tokens; litellm writes 0 where the server gave none, and no call has none."""
+    good = isinstance(value, int) and not isinstance(value, bool) and value > 0
     return int(value) if good else None
 
 
