@@ -46,14 +46,14 @@ def run(
             "--llm",
             metavar="PROVIDER/MODEL",
             envvar="AUTOTRAINER_LLM",
-            help="A language model plans: anthropic/..., openai/..., ollama/... Its key: AUTOTRAINER_LLM_API_KEY "
-            "or the provider's variable.",
+            help="A language model plans: anthropic/..., openai/..., ollama/... "
+            "Its key: AUTOTRAINER_LLM_API_KEY or the provider's variable.",
         ),
     ] = None,
     llm_base_url: Annotated[
         str | None,
         typer.Option(
-            "--llm-base-url", metavar="URL", help="An OpenAI-compatible server, as http://127.0.0.1:8000/v1."
+            "--llm-base-url", metavar="URL", help="An OpenAI-compatible server: http://127.0.0.1:8000/v1."
         ),
     ] = None,
     llm_coder: Annotated[

@@ -1,4 +1,4 @@
-"""`autotrainer steer` and `autotrainer approve`: what a person says to a study that a language model plans."""
+"""`autotrainer steer` and `autotrainer approve`: what a person says to a language-model planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits in a study: the files of the version a node inherits, patches against it, the study's own diagnostics."""
+"""Edits in a study: files of the version a node inherits, patches against it, the study's diagnostics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vetting of edits: paths, syntax and lint, screen, conformance, the study's own smoke run; the first no counts."""
+"""Vetting of edits: paths, syntax and lint, screen, conformance, smoke run; the first no counts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SMOKE_LIMIT_S = 120.0
 def vet(runtime: Runtime, proposal: Proposal, edited: Edited) -> VetResult:
     """The verdict of the first gate that refuses, or of all.
 
-    The smoke run trains the proposal's last stage for two steps from the base model, isolated like any job; its
-    device time is charged. Diagnostics do not run in jobs: they are run over past runs instead, and have to tell
-    bad ones from good ones.
+    The smoke run trains the proposal's last stage for two steps from the base model, isolated like any job;
+    its device time is charged. Diagnostics do not run in jobs: they are run over past runs instead, and have
+    to tell bad ones from good ones.
     """
     gates: list[tuple[str, Callable[[], Sequence[str]]]] = [
         ("paths and size", lambda: _paths(edited)),

@@ -35,7 +35,7 @@ FAULTS = (
 
 
 class FaultyServer:
-    """Serves `/v1/chat/completions`; `fault` may be changed between calls, `good` is the text of a good answer.
+    """Serves `/v1/chat/completions`; `fault` may be changed between calls, `good` is a good answer.
 
     A context manager. `calls` counts requests; `bodies` has them.
     """

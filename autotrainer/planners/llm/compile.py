@@ -252,7 +252,8 @@ def _check_mood(board: Board, decision: Decision, node: Node, reasons: list[str]
         values = [knobs[change.knob] for knobs in older if change.knob in knobs]
         if _number(change.knob, change.value) not in values:
             reasons.append(
-                f"after repeated failures knobs only go back: {change.knob} was {sorted(set(map(str, values)))}"
+                f"after repeated failures knobs only go back: {change.knob} was "
+                f"{' or '.join(sorted(set(map(str, values))))}"
             )
 
 

@@ -26,7 +26,7 @@ class StudyFacts:
 
 @dataclass(frozen=True, slots=True)
 class VetResult:
-    """What vetting says: `gate` is the check that refused ('' where all passed), `reason` is for the author."""
+    """What vetting says: `gate` is the one that refused, empty where all passed; `reason` for the author."""
 
     ok: bool
     gate: str = ""

@@ -1,7 +1,7 @@
 """The digest: what the language model is told, within a budget of tokens, from the tree and files alone.
 
-Sections have a priority each. The first ones are always there, shortened; the others enter as long as they fit, so that
-the digest of a study of hundreds of nodes is as long as that of a study of ten. Nothing depends on the clock:
+Sections enter in the order of their importance, each with a largest share, as long as they fit, so that the
+digest of a study of hundreds of nodes is as long as that of a study of ten. Nothing depends on the clock:
 equal studies give equal digests.
 
 Never in it: an item of dev, holdout or test; a score on holdout or test. Holdout enters as passed or failed.
@@ -99,7 +99,7 @@ def _fit(heading: str, lines: Sequence[str], room: int) -> str:
 
 
 def quote(text: str, limit: int) -> str:
-    """Text of others on one line: marks of data and fences are taken apart, the middle of long text is cut."""
+    """Text of others on one line, without marks of data and fences; the middle of long text is cut."""
     line = " ".join(str(text).split())
     line = line.replace("<", "(").replace(">", ")").replace("```", "'''")
     return line if len(line) <= limit else f"{line[: limit * 2 // 3]} ... {line[-limit // 3 :]}"
@@ -111,16 +111,16 @@ def _study(inputs: DigestInputs) -> list[str]:
         f"Task {facts.task} ({facts.title or 'no description'}), model {facts.model}, mode {facts.mode}.",
         f"{facts.nodes_left} nodes are left in the search; a node trains {inputs.context.steps} steps; "
         f"paths are at most {facts.max_depth} edges deep.",
-        f"Noise floor: a gain below {100 * facts.provable_gain:.1f} points on dev cannot be told from chance.",
+        f"Noise floor: a gain below {100 * facts.provable_gain:.1f} points on dev is not told from chance.",
     ]
     if inputs.mood is Mood.SUBTRACT:
         lines.append(
-            "MODE subtract: several nodes in a row gained nothing. Only take back: no skills, edits, suggestion, "
-            "new hooks or rewards; knobs only to values that an ancestor or the careful recipe had."
+            "MODE subtract: several nodes in a row gained nothing. Only take back: no skills, "
+            "edits, suggestion, new hooks or rewards; knobs only to values that an ancestor or the careful recipe had."
         )
     if inputs.mood is Mood.ROLL_BACK:
         lines.append(
-            f"MODE roll back: too many nodes in a row gained nothing. The parent has to be {inputs.mood_target}."
+            f"MODE roll back: too many nodes in a row gained nothing. The parent is {inputs.mood_target}."
         )
     return lines
 
@@ -150,11 +150,12 @@ def _findings(inputs: DigestInputs) -> list[str]:
     lines: list[str] = []
     for finding in inputs.context.tree[inputs.selected].findings:
         lines.append(
-            f"- {finding.kind} ({finding.pathology}, {finding.severity}, confidence {finding.confidence:.2f}) from step "
-            f"{finding.onset_step}: {quote(finding.message, 300)}"
+            f"- {finding.kind} ({finding.pathology}, {finding.severity}, {finding.confidence:.2f} sure) "
+            f"from step {finding.onset_step}: {quote(finding.message, 300)}"
         )
         lines += [
-            f"    {item.metric} {_show(item.value)} (limit {_show(item.threshold)}), steps {item.steps[0]}-{item.steps[1]}"
+            f"    {item.metric} {_show(item.value)} (limit {_show(item.threshold)}), "
+            f"steps {item.steps[0]}-{item.steps[1]}"
             for item in finding.evidence[:3]
         ]
     return lines
@@ -205,21 +206,25 @@ def _skills(inputs: DigestInputs) -> list[str]:
     kinds = {finding.kind for finding in node.findings}
     measured = evidence(context.tree)
     rows: list[tuple[int, float, str]] = []
+    others: list[str] = []
     for name, loaded in context.library.items():
         try:
             fits = loaded.code.applies(recipe, node.findings)
         except Exception:  # noqa: BLE001 - a plugin's code; one that fails cannot be offered
             continue
         known = measured.get(name)
+        if not fits:
+            others.append(name)
+            continue
         effect = (
-            f"here {known.n} x, mean gain {100 * known.mean_gain:+.1f} points" if known else "not tried here"
+            f"tried here {known.n} x, mean gain {100 * known.mean_gain:+.1f} points" if known else "not tried"
         )
         treats = ", ".join(loaded.card.treats)
         words = f"- {name}: {loaded.card.name}; treats {treats}; cost {loaded.card.cost}; {effect}"
-        words += "; APPLIES" if fits else "; does not apply here"
-        rank = 0 if fits and kinds & set(loaded.card.treats) else 1 if fits else 2
+        rank = 0 if kinds & set(loaded.card.treats) else 1
         rows.append((rank, -(known.mean_gain if known else 0.0), words))
-    return [words for _, _, words in sorted(rows)]
+    lines = [words for _, _, words in sorted(rows)] or ["none applies"]
+    return lines + ([f"do not apply to this node: {', '.join(others)}"] if others else [])
 
 
 def _rollouts(inputs: DigestInputs) -> list[str]:
@@ -230,8 +235,10 @@ def _rollouts(inputs: DigestInputs) -> list[str]:
     lines = ["<data>"]
     for label, row in picked:
         lines.append(
-            f"{label}, step {row.get('step')}, reward {_show(row.get('reward'))}, {quote(str(row.get('finish_reason')), 10)} | "
-            f"prompt: {quote(_prompt(row.get('prompt')), 160)} | completion: {quote(str(row.get('completion')), 240)}"
+            f"{label}, step {row.get('step')}, reward {_show(row.get('reward'))}, "
+            f"{quote(str(row.get('finish_reason')), 10)} | "
+            f"prompt: {quote(_prompt(row.get('prompt')), 160)} | "
+            f"completion: {quote(str(row.get('completion')), 240)}"
         )
     return [*lines, "</data>"]
 
@@ -362,7 +369,7 @@ _SECTIONS: tuple[tuple[str, float, Callable[[DigestInputs], list[str]]], ...] = 
     ("Its findings", 0.25, _findings),
     ("Suggestion of the numeric sampler", 0.1, _suggestion),
     ("Knobs (role): bounds", 0.35, _knobs),
-    ("Skills", 0.25, _skills),
+    ("Skills that apply to the selected node", 0.25, _skills),
     ("Its curves, step:value", 0.2, _curves),
     ("Tree (score in % on dev, 95 % interval)", 0.25, _tree),
     ("What was decided before, newest first", 0.2, _tried),

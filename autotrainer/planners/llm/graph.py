@@ -1,4 +1,4 @@
-"""The planner's graph: digest, propose, check, repair (at most twice), vet, approval. The order and nothing else."""
+"""The planner's graph: digest, propose, check, repair (at most twice), vet, approve; the order, no more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from autotrainer.planners.llm.round import Round
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
@@ -29,7 +28,7 @@ class DecisionGraph:
 
     def __init__(self, work: Round, *, approval: bool) -> None:
         """The graph of one decision; with `approval` it ends in an interrupt."""
-        self._config: RunnableConfig = {"configurable": {"thread_id": work.id}, "recursion_limit": 50}
+        self._config: Any = {"configurable": {"thread_id": work.id}, "recursion_limit": 50}
         graph = StateGraph(State)
         graph.add_node("digest", lambda state: _silent(steps.digest, work))
         graph.add_node("propose", lambda state: _silent(steps.propose, work))

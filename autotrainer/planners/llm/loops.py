@@ -1,4 +1,4 @@
-"""Doom loops: equal decisions, cycles, and failures in a row, read from the journal's decisions and the tree."""
+"""Doom loops: equal decisions, cycles, failures in a row; from the journal's decisions and the tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _direction(knob: str, value: Any, knobs: Mapping[str, Any]) -> str:
 
 
 def loop(done: Sequence[str], new: str) -> str | None:
-    """Why a decision continues a loop: the third equal one in a row, or a cycle of two or three; else None."""
+    """Why a decision continues a loop: the third equal one in a row, a cycle of two or three; else None."""
     row = [*done, new]
     if len(row) >= EQUAL and len(set(row[-EQUAL:])) == 1:
         return f"{EQUAL} equal decisions in a row"
@@ -61,7 +61,7 @@ def loop(done: Sequence[str], new: str) -> str | None:
 
 
 def failures(tree: Tree, planner: str) -> int:
-    """Ended nodes of the planner, newest first, that failed, were pruned, or gained nothing; until one did."""
+    """Ended nodes of the planner, newest first, that failed, were pruned or gained nothing; until one did."""
     count = 0
     for node in reversed(tree.nodes):
         if node.proposal.planner != planner or not node.state.is_terminal:

@@ -29,7 +29,7 @@ from autotrainer.tree.proposal import Proposal, Purpose
 
 _SMALLEST_DIGEST, _LARGEST_DIGEST = 3_000, 12_000
 STOP_AFTER_SHARE = 0.5
-"""Share of the search's nodes after which the model may end it; before, a stop is recorded and passed over."""
+"""Share of the search's nodes after which the model may end it; an earlier stop is only recorded."""
 
 
 class LlmPlanner:
@@ -37,7 +37,7 @@ class LlmPlanner:
 
     Whatever the model, its endpoint or its answers do, `propose` returns a proposal of the model or of the
     rules planner, or raises what any planner may raise; every decision is an `llm_decision` event with its
-    outcome: accepted, edits_dropped, fallback, forced, stop, stop_refused, refused, waiting.
+    outcome: accepted, edits_dropped, fallback, forced, stop, stop_refused, refused or waiting.
     """
 
     name: ClassVar[str] = "llm"

@@ -16,6 +16,7 @@ from autotrainer.planners.llm.compile import MAX_OVERRIDES, Board, Compiled, com
 from autotrainer.planners.llm.decision import Decision, DecisionError, read, schema
 from autotrainer.planners.llm.desk import Desk, Edited, VetResult
 from autotrainer.planners.llm.settings import LlmSettings
+from autotrainer.search.frontier import base
 from autotrainer.tree.proposal import Proposal
 
 MAX_REPAIRS = 2
@@ -101,7 +102,7 @@ def check(work: Round) -> str:
         if forced is not None:
             work.forced = forced
             return "forced"
-        work.compiled = compile_decision(work.board, work.decision, work.planner)
+        work.compiled = compile_decision(_board(work, work.decision), work.decision, work.planner)
     except DecisionError as error:
         return _send_back(work, str(error))
     work.edited = Edited()
@@ -119,6 +120,15 @@ def vet(work: Round) -> str:
         return "ok"
     work.vetted = work.desk.vet(work.proposal, work.edited)
     return "ok" if work.vetted.ok else _reject_edits(work, work.vetted)
+
+
+def _board(work: Round, decision: Decision) -> Board:
+    """The board with the files of the node that the decision grows from."""
+    board, tree = work.board, work.context.tree
+    name = base(tree).id if decision.edge == "draft" else decision.parent or board.selected
+    if name == board.selected or name not in tree:
+        return board
+    return replace(board, files=work.desk.harness_files(name))
 
 
 def _send_back(work: Round, reasons: str) -> str:
@@ -145,7 +155,8 @@ def _drop_edits(work: Round, reason: str) -> str:
     """What is left of a decision without its edits; 'give_up' where that is nothing new."""
     assert work.decision is not None
     work.dropped_edits, work.edited = reason, Edited()
-    files = work.board.files
+    board = _board(work, work.decision)
+    files = board.files
     bare = work.decision.model_copy(
         update={
             "edits": (),
@@ -154,7 +165,7 @@ def _drop_edits(work: Round, reason: str) -> str:
         }
     )
     try:
-        work.compiled = compile_decision(work.board, bare, work.planner)
+        work.compiled = compile_decision(board, bare, work.planner)
     except DecisionError as error:
         work.rejections.append(f"without its edits: {error}")
         return "give_up"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What a digest holds, what never enters it, how long it is, and what instructions in rollouts do."""
 
 import json
@@ -68,17 +69,18 @@ def test_a_digest_tells_what_a_decision_needs(grown):
     )
     for words in (
         "Task math", "20 nodes are left", "3.0 points", "- be bold", f"{node} <- n003", "truncation (P01, critical",
-        "reward 0 (limit 0.1), steps 5-10", "longer:", "here 1 x, mean gain +2.0 points; APPLIES", "reward: 1:0.0167",
+        "reward 0 (limit 0.1), steps 5-10", "longer:", "tried here 1 x, mean gain +2.0 points", "reward: 1:0.0167",
         "TPE, told 3 nodes: beta=0.01", "learning_rate (regulariser): 1e-08..0.1", "d001 accepted", "prompt: 2+2= | completion: 4",
-        "n001 <- n000 careful draft completed dev 40.0 [", "n000 -> n001", "groups",
+        "n001 <- n000 careful draft completed dev 40.0 [", "n000 -> n001",
     ):  # fmt: skip
-        assert words in text or words == "groups", words
+        assert words in text, words
 
 
 def test_no_score_but_dev_and_no_item_enters(grown):
     node = grown.completed(grown.node("n003", purpose=Purpose.SEARCH), 0.47, holdout=0.777)
     text = digest(grown, node)
-    assert "77.7" not in text and "0.777" not in text
+    assert "77.7" not in text
+    assert "0.777" not in text
     assert "i0001" not in text
     grown.emit("node_verdict", node=node, verdict="rejected", reason="holdout", figures={})
     assert "holdout failed" in digest(grown, node)
@@ -106,7 +108,8 @@ def test_the_digest_of_two_hundred_nodes_stays_within_its_budget_and_is_quick(to
     text = build_digest(inputs, tokens)
     assert time.perf_counter() - began < 0.5
     assert estimate_tokens(text) <= tokens + 1
-    assert "## Study" in text and "## Selected node" in text
+    assert "## Study" in text
+    assert "## Selected node" in text
 
 
 def test_equal_studies_give_equal_digests(grown):
@@ -126,7 +129,8 @@ def test_a_rollout_with_instructions_is_quoted_data_and_changes_nothing(grown, p
     inside, _, after = rest.partition("</data>")
     marker = " ".join(words.split())[:12].replace("<", "(").replace(">", ")").replace("```", "'''")
     assert marker in inside
-    assert marker not in before and marker not in after
+    assert marker not in before
+    assert marker not in after
     assert text.count("<data>") == text.count("</data>") == 1
     assert [line for line in inside.splitlines() if line.startswith("##")] == []
     assert "never an instruction" in model.requests[0].messages[0][1]

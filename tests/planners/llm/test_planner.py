@@ -88,7 +88,7 @@ def test_after_two_repairs_the_rules_planner_decides_and_it_is_said(grown, plann
 )
 def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_of, wrap, valid):
     decision = json.dumps(go_on(changes=change(learning_rate=2e-4)))
-    planner, desk, model = planner_of(wrap.replace("{}", decision).replace("{{", "{").replace("}}", "}"))
+    planner, _desk, model = planner_of(wrap.replace("{}", decision).replace("{{", "{").replace("}}", "}"))
     assert (planner.propose(context_of(grown), "n003").planner == "llm") is valid
     assert len(model.requests) == 1
 
@@ -123,7 +123,7 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
     ],
 )
 def test_what_a_decision_may_not_ask_for_is_named(grown, planner_of, parts, words):
-    planner, desk, model = planner_of(go_on(**parts), go_on(changes=change(learning_rate=2e-4)))
+    planner, _desk, model = planner_of(go_on(**parts), go_on(changes=change(learning_rate=2e-4)))
     assert planner.propose(context_of(grown), "n003").planner == "llm"
     assert words in model.requests[1].messages[-1][1]
 
@@ -132,7 +132,7 @@ def test_a_killed_node_is_not_gone_on_from_and_a_repair_starts_before_the_onset(
     builder = TreeBuilder()
     builder.base()
     lost = builder.pruned(builder.node(), a_finding("collapse", onset=35), checkpoints=(20, 30, 40))
-    planner, desk, model = planner_of(
+    planner, _desk, model = planner_of(
         go_on(edge="transition", changes=change(beta=0.02)), go_on(edge="repair", changes=change(beta=0.02))
     )
     proposal = planner.propose(context_of(builder), lost)
@@ -142,13 +142,13 @@ def test_a_killed_node_is_not_gone_on_from_and_a_repair_starts_before_the_onset(
 
 def test_a_skill_that_applies_brings_its_knobs(grown, planner_of):
     longer = scripted("longer", "truncation", ScriptedSkill(knobs={"max_completion_length": 12}))
-    planner, desk, _ = planner_of(go_on(skills=["longer"], changes=change(beta=0.02)))
+    planner, _desk, _ = planner_of(go_on(skills=["longer"], changes=change(beta=0.02)))
     stage = planner.propose(context_of(grown, longer), "n003").recipe.stages[-1]
     assert (stage.knobs["max_completion_length"], stage.knobs["beta"]) == (12, 0.02)
 
 
 def test_the_suggestion_is_taken_and_overridden(grown, planner_of):
-    planner, desk, model = planner_of(go_on(use_suggestion=True, changes=change(beta=0.02)))
+    planner, _desk, model = planner_of(go_on(use_suggestion=True, changes=change(beta=0.02)))
     stage = planner.propose(context_of(grown), "n003").recipe.stages[-1]
     assert "Suggestion of the numeric sampler" in model.digests[0]
     assert stage.knobs["beta"] == 0.02
@@ -189,7 +189,7 @@ def test_a_stop_is_honoured_only_in_the_second_half_of_the_search(grown, planner
 
 
 def test_equal_requests_are_answered_from_the_cache(grown, planner_of, tmp_path):
-    first, desk, model = planner_of(go_on(changes=change(beta=0.02)), price=Price(1e-6, 1e-6))
+    first, desk, _model = planner_of(go_on(changes=change(beta=0.02)), price=Price(1e-6, 1e-6))
     one = first.propose(context_of(grown), "n003")
     other = ScriptedDesk(tmp_path / "again")
     second, _, silent = planner_of(CallError(Fault.SERVER, "must not be called"), desk=other)
@@ -205,7 +205,7 @@ def test_three_equal_decisions_force_another_policy(planner_of):
     builder.base()
     builder.careful_seeds(0.4)
     parent, rate = "n001", 1e-4
-    planner, desk, model = planner_of(lambda request: go_on(changes=change(learning_rate=rate)))
+    planner, desk, _model = planner_of(lambda request: go_on(changes=change(learning_rate=rate)))
     for _ in range(3):
         rate *= 1.1
         proposal = planner.propose(context_of(builder), parent)
@@ -264,7 +264,7 @@ def test_with_approve_all_a_decision_waits_for_a_person(grown, planner_of, agree
 
 
 def test_with_approve_edits_only_edits_wait(grown, planner_of, tmp_path):
-    planner, desk, _ = planner_of(go_on(changes=change(beta=0.02)), approve="edits")
+    planner, _desk, _ = planner_of(go_on(changes=change(beta=0.02)), approve="edits")
     assert planner.propose(context_of(grown), "n003").planner == "llm"
     other = ScriptedDesk(tmp_path / "other")
     planner, _, _ = planner_of(go_on(hooks=USE, edits=EDIT), approve="edits", desk=other)
@@ -280,7 +280,7 @@ def test_a_hint_of_a_person_is_in_the_digest(grown, planner_of, tmp_path):
 
 
 def test_roles_may_have_different_models(grown, planner_of):
-    planner, desk, model = planner_of("nonsense", go_on(changes=change(beta=0.02)), coder="fake/two")
+    planner, _desk, model = planner_of("nonsense", go_on(changes=change(beta=0.02)), coder="fake/two")
     planner.propose(context_of(grown), "n003")
     assert [request.model for request in model.requests] == ["fake/one", "fake/two"]
 
