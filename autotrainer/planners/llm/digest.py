@@ -116,7 +116,8 @@ def _study(inputs: DigestInputs) -> list[str]:
     if inputs.mood is Mood.SUBTRACT:
         lines.append(
             "MODE subtract: several nodes in a row gained nothing. Only take back: no skills, "
-            "edits, suggestion, new hooks or rewards; knobs only to values that an ancestor or the careful recipe had."
+            "edits, suggestion, new hooks or rewards; knobs only to values that an ancestor or the careful "
+            "recipe had."
         )
     if inputs.mood is Mood.ROLL_BACK:
         lines.append(
