@@ -11,6 +11,7 @@ AutotrainerError
 ├── EvaluationError (RuntimeError)  an answer of the evaluator cannot be trusted
 ├── SkillError (ValueError)         a skill cannot be loaded
 ├── PlannerError (RuntimeError)     a planner gave no usable proposal
+│   └── PlannerWaitingError         it has one that waits for a person
 └── StudyLockedError (RuntimeError) another control plane runs this study
 ```
 """
@@ -56,6 +57,10 @@ class SkillError(AutotrainerError, ValueError):
 
 class PlannerError(AutotrainerError, RuntimeError):
     """A planner gave no usable proposal."""
+
+
+class PlannerWaitingError(PlannerError):
+    """A planner has to be asked again later: its proposal waits for a person, or the study is stopping."""
 
 
 class StudyLockedError(AutotrainerError, RuntimeError):

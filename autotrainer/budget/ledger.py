@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 from autotrainer.errors import BudgetExceededError, JournalError
 from autotrainer.tree.event import Event
@@ -24,6 +24,9 @@ class Ledger:
         self.granted = 0.0
         self.used = 0.0
         self.deadline: float | None = None
+        self.llm_granted = 0.0
+        self.llm_used = 0.0
+        self._llm_leases: dict[int, float] = {}
         self._leases: dict[str, float] = {}
         self._settled: dict[str, float] = {}
 
@@ -44,6 +47,14 @@ class Ledger:
     def remaining(self) -> float:
         """Device-seconds that are neither used nor reserved; never below zero."""
         return max(0.0, self.granted - self.used - self.reserved)
+
+    @property
+    def llm_left(self) -> float:
+        """USD for language models that are neither spent nor reserved; never below zero.
+
+        A call that a crash cut off keeps its reservation: nobody knows what it has cost.
+        """
+        return max(0.0, self.llm_granted - self.llm_used - sum(self._llm_leases.values()))
 
     @property
     def settled_jobs(self) -> dict[str, float]:
@@ -71,7 +82,16 @@ class Ledger:
     def apply(self, event: Event) -> None:
         """Fold one event in."""
         data = event.data
-        if event.kind == "study_started":
+        if event.kind == "study_created":
+            self.llm_granted = _llm_grant(data)
+        elif event.kind == "llm_reserved":
+            if float(data["usd"]) > self.llm_left:
+                raise JournalError(f"LLM call {data['call']} reserves more than {self.llm_left:.4f} USD")
+            self._llm_leases[int(data["call"])] = float(data["usd"])
+        elif event.kind == "llm_settled":
+            lease = self._llm_leases.pop(int(data["call"]), 0.0)
+            self.llm_used += min(float(data["usd"]), lease)
+        elif event.kind == "study_started":
             self.granted, self.deadline = float(data["granted"]), float(data["deadline"])
         elif event.kind == "study_resumed":
             self.deadline = float(data["deadline"])
@@ -87,3 +107,9 @@ class Ledger:
             self.used += float(data["device_s"])
         elif event.kind in ("node_scored", "charge"):
             self.used += float(data["device_s"])
+
+
+def _llm_grant(data: Mapping[str, Any]) -> float:
+    """USD that a study's config grants to its language model; 0 without one."""
+    llm = data.get("config", {}).get("llm") or {}
+    return float(llm.get("budget_usd", 0.0)) if llm.get("model") else 0.0

@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from autotrainer import __version__
-from autotrainer.cli import bench, control, diagnose, doctor, estimate, export, library, run, show, tasks, ui
+from autotrainer.cli import (
+    bench,
+    control,
+    diagnose,
+    doctor,
+    estimate,
+    export,
+    library,
+    run,
+    show,
+    steer,
+    tasks,
+    ui,
+)
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -33,6 +46,8 @@ app.command("diagnose")(diagnose.diagnose)
 app.command("ui")(ui.ui)
 app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
+app.command("steer")(steer.steer)
+app.command("approve")(steer.approve)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")
 app.add_typer(tasks.app, name="tasks")

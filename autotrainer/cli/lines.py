@@ -71,6 +71,18 @@ def _verdict(data: Mapping[str, Any], view: StudyView) -> str:
     return f"{data['node']} {data['verdict']}: {data['reason']}"
 
 
+def _llm_decision(data: Mapping[str, Any], view: StudyView) -> str | None:
+    outcome, reason = data["outcome"], data["reason"]
+    if outcome == "accepted":
+        return None  # the node's own line follows
+    words = {
+        "waiting": f"{data['decision']} waits for a person: autotrainer approve {view.config.id}",
+        "edits_dropped": f"{data['node']} goes on without the model's edits",
+        "stop": "the language model ends the search",
+    }
+    return f"{words.get(outcome, f'rules planner instead of the language model ({outcome})')}: {reason}"
+
+
 _LINES: Mapping[str, Callable[[Mapping[str, Any], StudyView], str | None]] = {
     "study_started": _started,
     "study_paused": lambda data, view: f"paused: {data['reason']}",
@@ -84,4 +96,7 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any], StudyView], str | None]] = {
     "kill_requested": lambda data, view: f"{data['node']} is stopped early: {data['reason']}",
     "node_validity": lambda data, view: f"{data['node']} is {data['validity']}: {data['reason']}",
     "node_verdict": _verdict,
+    "llm_decision": _llm_decision,
+    "steered": lambda data, view: f"hint: {data['text']}",
+    "approval": lambda data, view: f"decision {data['decision']} {'agreed' if data['agreed'] else 'refused'}",
 }

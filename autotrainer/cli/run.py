@@ -40,6 +40,38 @@ def run(
     policy: Annotated[
         str | None, typer.Option(help="Who selects the parent. Default: the planner's own.")
     ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm",
+            metavar="PROVIDER/MODEL",
+            envvar="AUTOTRAINER_LLM",
+            help="A language model plans: anthropic/..., openai/..., ollama/... "
+            "Its key: AUTOTRAINER_LLM_API_KEY or the provider's variable.",
+        ),
+    ] = None,
+    llm_base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--llm-base-url", metavar="URL", help="An OpenAI-compatible server: http://127.0.0.1:8000/v1."
+        ),
+    ] = None,
+    llm_coder: Annotated[
+        str | None,
+        typer.Option("--llm-coder", metavar="PROVIDER/MODEL", help="Who repairs what was refused."),
+    ] = None,
+    llm_budget: Annotated[
+        float | None, typer.Option("--llm-budget", metavar="USD", help="For all its calls; hard. Default: 5.")
+    ] = None,
+    llm_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--llm-timeout", metavar="S", help="For one call. Default: 15 % of the time left, 10 to 180."
+        ),
+    ] = None,
+    approve: Annotated[
+        str | None, typer.Option("--approve", metavar="edits|all", help="Its decisions wait for a person.")
+    ] = None,
     skills: Annotated[
         list[Path] | None,
         typer.Option("--skills", metavar="DIR", help="A folder of more skills; repeatable."),
@@ -73,6 +105,14 @@ def run(
         config=config,
         skills=tuple(skills or ()),
         settings=tuple(settings or ()),
+        llm={
+            "model": llm,
+            "base_url": llm_base_url,
+            "coder": llm_coder,
+            "budget_usd": llm_budget,
+            "timeout_s": llm_timeout,
+            "approve": approve,
+        },
     )
     asked = build_config(flags, runs)
     from autotrainer.study import study as studies  # after the cheap checks

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,8 @@ class Flags:
     config: Path | None = None
     skills: tuple[Path, ...] = ()
     settings: tuple[str, ...] = ()
+    llm: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of LlmSettings."""
 
 
 def build_config(flags: Flags, runs: Path) -> StudyConfig:
@@ -65,8 +69,11 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
     if "budget_text" not in values:
         raise ConfigError("no budget: give --budget NxDxT, as in 2xCPUx6m or 8xH100x24h")
     task_facts(str(values["task"]))
+    _apply_llm(values, flags)
     for text in flags.settings:
         _apply(values, text)
+    if isinstance(values.get("llm"), dict) and values["llm"].get("model") and flags.planner is None:
+        values["planner"] = "llm"
     values.setdefault("model", default_model(str(values["budget_text"])))
     values["model"] = _absolute_model(values["model"])
     values.setdefault("id", new_study_id(str(values["task"]), runs))
@@ -115,6 +122,32 @@ def default_model(budget_text: str) -> str:
     if budget.is_cpu:
         return CPU_MODEL
     return LARGE_GPU_MODEL if budget.device_s >= LARGE_FROM_DEVICE_S else SMALL_GPU_MODEL
+
+
+def _apply_llm(values: dict[str, Any], flags: Flags) -> None:
+    """The --llm options. A model that only the environment names does not overrule another --planner."""
+    given = {key: value for key, value in flags.llm.items() if value is not None}
+    if flags.planner not in (None, "llm"):
+        if given.get("model") == os.environ.get("AUTOTRAINER_LLM"):
+            given.pop("model", None)
+        if given.get("model"):
+            raise ConfigError(
+                f"--planner {flags.planner} has no use for --llm {given['model']}: give one of them"
+            )
+    table = values.setdefault("llm", {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--config: llm = {table!r} is not allowed: it must be a table")
+    values["llm"] = {**table, **given}
+    asked = set(given) - {"model"}
+    if (
+        asked
+        and not values["llm"].get("model")
+        and not any(t.startswith("llm.model=") for t in flags.settings)
+    ):
+        option = "--approve" if asked == {"approve"} else "the --llm options"
+        raise ConfigError(
+            f"{option} need a language model: give --llm PROVIDER/MODEL, or set AUTOTRAINER_LLM"
+        )
 
 
 def _apply(values: dict[str, Any], text: str) -> None:

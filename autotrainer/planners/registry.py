@@ -11,6 +11,7 @@ from autotrainer.planners.base import Planner
 from autotrainer.planners.bracket import BracketPlanner
 from autotrainer.planners.cma import CmaPlanner
 from autotrainer.planners.grid import GridPlanner
+from autotrainer.planners.llm.planner import LlmPlanner
 from autotrainer.planners.pbt import PbtPlanner
 from autotrainer.planners.random import RandomPlanner
 from autotrainer.planners.rules import RulesPlanner
@@ -25,6 +26,7 @@ _ALL: tuple[type[Planner], ...] = (
     AshaPlanner,
     PbtPlanner,
     BracketPlanner,
+    LlmPlanner,
 )
 PLANNERS: Mapping[str, Callable[[], Planner]] = MappingProxyType({kind.name: kind for kind in _ALL})
 

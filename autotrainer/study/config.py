@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autotrainer.errors import ConfigError
+from autotrainer.planners.llm.settings import LlmSettings
 from autotrainer.recipe.knobs import KNOBS, KnobValue, knob
 
 
@@ -99,6 +100,7 @@ class StudyConfig(BaseModel):
     budget: BudgetSettings = BudgetSettings()
     evaluation: EvalSettings = EvalSettings()
     notify: NotifySettings = NotifySettings()
+    llm: LlmSettings = LlmSettings()
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
@@ -115,6 +117,10 @@ class StudyConfig(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise ConfigError(f"unknown key {where!r}: known are {', '.join(known_keys())}") from error
             raise ConfigError(f"{where} = {first.get('input')!r} is not allowed: {first['msg']}") from error
+        if (config.planner == "llm") != (config.llm.model is not None):
+            raise ConfigError(
+                "planner llm and --llm MODEL go together: give --llm PROVIDER/MODEL, or another --planner"
+            )
         if config.policy == "auto":
             from autotrainer.planners.registry import own_policy
 
@@ -159,6 +165,7 @@ def known_keys() -> tuple[str, ...]:
         "budget": BudgetSettings,
         "evaluation": EvalSettings,
         "notify": NotifySettings,
+        "llm": LlmSettings,
     }
     keys = [f"recipe.{name}" for name in ("algorithm", *KNOBS)]
     return tuple(keys + [f"{name}.{key}" for name, model in sections.items() for key in model.model_fields])

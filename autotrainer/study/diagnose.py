@@ -10,6 +10,7 @@ from autotrainer.diagnostics.triage import diagnose, first_kill
 from autotrainer.search.audit import is_audited
 from autotrainer.search.kill_rules import Behind
 from autotrainer.search.repairs import OUT_OF_MEMORY, memory_finding
+from autotrainer.study.own_diagnostics import record_own_findings
 from autotrainer.study.runtime import Runtime
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
@@ -116,6 +117,7 @@ def record_findings(runtime: Runtime, node: Node) -> None:
         return
     for finding in diagnose(runtime.metrics(node.id), facts(runtime, node)):
         runtime.record("node_finding", node=node.id, finding=finding.to_json())
+    record_own_findings(runtime, runtime.tree[node.id])
 
 
 def record_out_of_memory(runtime: Runtime, node: Node, result: JobResult) -> None:

@@ -13,6 +13,7 @@ from autotrainer.errors import (
     ContractError,
     EvaluationError,
     PlannerError,
+    PlannerWaitingError,
     WorkspaceError,
 )
 from autotrainer.executors.base import JobState
@@ -269,6 +270,8 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
             return False
         try:
             proposal = runtime.planner.propose(runtime.planning_context(), parent)
+        except PlannerWaitingError:
+            return False
         except PlannerError as error:
             if runtime.tree.active:
                 return False

@@ -28,8 +28,10 @@ from autotrainer.study.diagnose import diagnose_running
 from autotrainer.study.disk import watch_disk
 from autotrainer.study.estimate import estimate
 from autotrainer.study.jobs import default_python
+from autotrainer.study.llm import attach_llm
 from autotrainer.study.notify import notify
 from autotrainer.study.runtime import Runtime
+from autotrainer.study.steering import take_steering
 from autotrainer.study.stop_file import StopFile
 from autotrainer.study.view import StudyView
 from autotrainer.tracking.base import Tracker
@@ -47,6 +49,7 @@ STEPS: dict[str, Callable[[Runtime], None]] = {
     "diagnose_running": diagnose_running,
     "watch_disk": watch_disk,
     "wind_down": steps.wind_down,
+    "take_steering": take_steering,
     "plan_next": steps.plan_next,
     "launch_queued": steps.launch_queued,
     "finish_test": finish.finish_test,
@@ -64,6 +67,11 @@ def validate(config: StudyConfig) -> None:
     facts = setup.task_facts(config.task)
     resolve_model(config.model)
     planner(config.planner)
+    if config.llm.model is not None:
+        from autotrainer.planners.llm.litellm_backend import price_of
+
+        for name in {config.llm.model, config.llm.coder or config.llm.model}:
+            price_of(name, config.llm)
     policy(config.policy)
     load_skills([Path(folder) for folder in config.skills_dirs])
     overrides = {key: value for key, value in config.recipe.items() if key != "algorithm"}
@@ -106,7 +114,7 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
     def stop_asked() -> bool:
         return asked.pause or (should_stop is not None and should_stop())
 
-    return Runtime(
+    runtime = Runtime(
         paths=paths,
         config=config,
         budget=budget,
@@ -122,6 +130,8 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
         should_finish=lambda: asked.finish,
         stop_reason=lambda: asked.reason,
     )
+    attach_llm(runtime)
+    return runtime
 
 
 def run_study(

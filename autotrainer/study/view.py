@@ -148,7 +148,7 @@ class StudyView:
                 "used": self.ledger.used,
                 "reserved": self.ledger.reserved,
                 "deadline": self.ledger.deadline,
-                "llm_usd": {"granted": 0.0, "used": 0.0},
+                "llm_usd": {"granted": self.ledger.llm_granted, "used": self.ledger.llm_used},
             },
             "plan": self.plan.to_json() if self.plan else None,
             "nodes": [self._node_json(node) for node in self.tree.nodes],
@@ -180,4 +180,5 @@ class StudyView:
             "scores": {split: score.summary() for split, score in node.scores.items()},
             "cost": self.node_cost(node.id),
             "findings": [finding.to_json() for finding in node.findings],
+            "diff": node.proposal.patch or "",
         }

@@ -22,6 +22,11 @@
 | node_verdict | node, verdict, reason, figures | |
 | checkpoints_removed | node, kept (steps) | before old checkpoints are deleted to save disk |
 | charge | what, device_s | other device time (evaluator start, audits) |
+| llm_reserved | call, usd (the most that the call can cost) | before a language model is called |
+| llm_settled | call, usd, model, role, decision, cached, error, transcript ... | once per call, after it |
+| llm_decision | decision, node (if it becomes one), outcome, reason, answer, patch ... | per outcome |
+| steered | text | a person's hint was taken in |
+| approval | decision, agreed, text | a person has said yes or no to a decision |
 | note | text, data | for people |
 """
 
@@ -57,6 +62,11 @@ KINDS = frozenset(
         "node_verdict",
         "checkpoints_removed",
         "charge",
+        "llm_reserved",
+        "llm_settled",
+        "llm_decision",
+        "steered",
+        "approval",
         "note",
     ]
 )

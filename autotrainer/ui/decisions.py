@@ -84,6 +84,12 @@ _WORDS: Mapping[str, Callable[[Event, StudyView], str]] = {
     "kill_requested": _about("is stopped early"),
     "node_validity": _about("validity"),
     "node_verdict": _about("verdict"),
+    "llm_decision": lambda event, view: (
+        f"{event.data['decision']} {event.data['outcome']}: {event.data['reason']}"
+        if event.data["reason"]
+        else ""
+    ),
+    "steered": lambda event, view: f"hint of a person: {event.data['text']}",
     "phase": lambda event, view: f"phase {event.data['phase']}: {event.data['reason']}",
     "study_paused": lambda event, view: f"paused: {event.data['reason']}",
     "study_resumed": lambda event, view: f"resumed: {event.data['reason']}",

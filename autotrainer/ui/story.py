@@ -12,7 +12,7 @@ from rich.text import Text
 from autotrainer.study.view import StudyView
 from autotrainer.tree.node import Node
 from autotrainer.tree.state import Verdict
-from autotrainer.ui import facts, text
+from autotrainer.ui import facts, llm, text
 from autotrainer.ui.decisions import decisions
 
 _KEYS = ("reward", "entropy", "kl_start", "probe/accuracy", "completions/clipped_ratio", "grad_norm")
@@ -46,7 +46,12 @@ def _sections(view: StudyView, node: Node) -> Iterator[tuple[str, RenderableType
     if changes:
         yield "What changed", _lines([text.change(row) for row in changes])
     yield "Where it started", Text(_start(view, node))
-    if node.proposal.predictions:
+    decided = llm.decision_of(view, node.id)
+    if decided is not None:
+        yield "What the language model decided", _lines(llm.lines(view, decided))
+        if edits := llm.diff(decided):
+            yield "Its edits", _lines(edits.splitlines())
+    elif node.proposal.predictions:
         words = [
             f"{p.metric} {p.direction}{': ' + p.why if p.why else ''}" for p in node.proposal.predictions
         ]

@@ -39,6 +39,7 @@ def build_workspace(
     _copy_hooks(target, proposal, library)
     if proposal.patch:
         apply_patch(target, proposal.patch)
+    _check_hooks(target, proposal)
     check_workspace(target, paths.pristine)
     return commit(paths.harness_git, target, node, parent=source, message=f"{node}: {proposal.edge}")
 
@@ -59,5 +60,11 @@ def _copy_hooks(target: Path, proposal: Proposal, library: Mapping[str, LoadedSk
             if file in owners:
                 card = owners[file].card
                 shutil.copyfile(Path(card.folder) / "hook.py", target / "harness" / file)
-            elif not (target / "harness" / file).is_file():
+
+
+def _check_hooks(target: Path, proposal: Proposal) -> None:
+    """Refuse a recipe that names a hook which neither skills nor the version nor its patch have."""
+    for stage in proposal.recipe.stages:
+        for hook in stage.hooks:
+            if not (target / "harness" / hook.ref.partition(":")[0]).is_file():
                 raise WorkspaceError(f"the recipe names hook {hook.ref}, and no skill or harness file has it")

@@ -1,0 +1,1 @@
+"""The language-model planner: it reads a digest of the evidence and returns a decision, which is checked."""
