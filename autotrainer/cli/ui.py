@@ -56,4 +56,6 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; give another --port or --host") from None
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}; give another --port or --host"
+        ) from None

@@ -48,9 +48,7 @@ class Inliner:
         if key in self._names:
             return self._names[key]
         taken = set(self._names.values())
-        self._names[key] = (
-            name if name not in taken else f"{name.lstrip('_')}_{key[0].rpartition('.')[2]}"
-        )
+        self._names[key] = name if name not in taken else f"{name.lstrip('_')}_{key[0].rpartition('.')[2]}"
         self._methods[key] = methods
         own = self._module(key[0])
         for used in sorted(_used(self._node(key))):

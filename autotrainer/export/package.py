@@ -62,7 +62,9 @@ def export_study(view: StudyView, out: Path, node_id: str | None = None) -> Expo
         _copy(checkpoint, aside / "model")
         write_text(aside / "recipe.toml", toml_text(_recipe(view, node)))
         warnings += _script(view, node, aside)
-        write_text(aside / "model" / "README.md", model_card(view, node, has_script=(aside / "train.py").is_file()))
+        write_text(
+            aside / "model" / "README.md", model_card(view, node, has_script=(aside / "train.py").is_file())
+        )
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.is_dir():
             out.rmdir()
@@ -101,7 +103,11 @@ def _recipe(view: StudyView, node: Node) -> dict[str, Any]:
     """The path from the base as a recipe, with where it comes from."""
     recipe = view.tree.path_recipe(node.id, node.proposal.recipe.seed).to_json()
     origin = {"study": view.config.id, "node": node.id, "seed_of_study": view.config.seed}
-    return {**{key: recipe[key] for key in ("model", "task", "seed")}, "origin": origin, "stages": recipe["stages"]}
+    return {
+        **{key: recipe[key] for key in ("model", "task", "seed")},
+        "origin": origin,
+        "stages": recipe["stages"],
+    }
 
 
 def _script(view: StudyView, node: Node, folder: Path) -> list[str]:
@@ -125,7 +131,9 @@ def _script(view: StudyView, node: Node, folder: Path) -> list[str]:
             ),
         )
     except ConfigError as error:
-        return [f"no train.py: {error}. `autotrainer run-node {view.config.id} {node.id}` repeats the node as it was"]
+        return [
+            f"no train.py: {error}. `autotrainer run-node {view.config.id} {node.id}` repeats the node as it was"
+        ]
     if travels:
         shutil.copytree(own, folder / "base")
     (folder / "data").mkdir()
@@ -141,7 +149,9 @@ def _changed_in_flight(view: StudyView, path: Sequence[Segment]) -> list[str]:
     for name in dict.fromkeys(segment.workspace for segment in path):
         answers = view.paths.job(view.tree[name].job_id) / "control-ack.jsonl"
         if answers.is_file() and '"kind":"set"' in answers.read_text(encoding="utf-8").replace(" ", ""):
-            found.append(f"settings of {name} were changed while it ran ({answers}): train.py does not repeat that")
+            found.append(
+                f"settings of {name} were changed while it ran ({answers}): train.py does not repeat that"
+            )
     return found
 
 

@@ -18,7 +18,13 @@ from autotrainer.export.segments import Segment
 
 _HARNESS_ONLY = ("token_budget", "sampler_logps")
 """Arguments of the harness that change memory or the record, and nothing that is learnt."""
-_LORA = {"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "lora_target_modules": "all-linear", "use_rslora": False}
+_LORA = {
+    "lora_r": 16,
+    "lora_alpha": 32,
+    "lora_dropout": 0.0,
+    "lora_target_modules": "all-linear",
+    "use_rslora": False,
+}
 _PEFT_NAMES = {"lora_r": "r", "lora_target_modules": "target_modules", "use_rslora": "use_rslora"}
 _INLINED = ("rewards", "advantages", "loss")
 _WIDTH = 112
@@ -56,7 +62,9 @@ def train_script(path: Sequence[Segment], workspaces: Mapping[str, Path], facts:
     shaping = _shaping(path, inliner)
     for need in ("LOGITS", "SAMPLER_LOGPS"):
         if _asks_for(inliner, hooks, need):
-            raise ConfigError(f"a hook of the path needs {need.lower()}, which only the harness's own trainer has")
+            raise ConfigError(
+                f"a hook of the path needs {need.lower()}, which only the harness's own trainer has"
+            )
     whole = _asks_for(inliner, hooks, "WHOLE_GROUPS")
     if whole:
         inliner.imports.add("from trl.trainer.utils import split_tensor_dict")
@@ -64,14 +72,19 @@ def train_script(path: Sequence[Segment], workspaces: Mapping[str, Path], facts:
         inliner.imports.add("from types import SimpleNamespace as Seen")
     definitions = [inliner.text(), f"TASK = {task}()"]
     if shaping:
-        definitions.append("SHAPING = {" + ", ".join(f"{ref!r}: {name}" for ref, name in shaping.items()) + "}")
+        definitions.append(
+            "SHAPING = {" + ", ".join(f"{ref!r}: {name}" for ref, name in shaping.items()) + "}"
+        )
     arguments = [_arguments(segment, facts.device) for segment in path]
     common = _common(arguments)
     rows = [
         _stage(segment, given, common, hooks, sum(item.steps for item in path[:place]))
         for place, (segment, given) in enumerate(zip(path, arguments, strict=True))
     ]
-    lora, limit = any(segment.stage["arguments"].get("use_peft") for segment in path), _has(path, "max_prompt_length")
+    lora, limit = (
+        any(segment.stage["arguments"].get("use_peft") for segment in path),
+        _has(path, "max_prompt_length"),
+    )
     context = {
         "title": facts.title,
         "base": f'str(HERE / "{facts.base}")' if facts.base_is_folder else repr(facts.base),
@@ -98,7 +111,9 @@ def train_script(path: Sequence[Segment], workspaces: Mapping[str, Path], facts:
 def _check(segment: Segment) -> None:
     stage = segment.stage
     if stage["algorithm"] != "grpo":
-        raise ConfigError(f"a stage of algorithm {stage['algorithm']!r} has no form as a plain GRPOTrainer script")
+        raise ConfigError(
+            f"a stage of algorithm {stage['algorithm']!r} has no form as a plain GRPOTrainer script"
+        )
     if stage["fork"]["lr_horizon"] != "node":
         raise ConfigError("fork.lr_horizon = 'study' has no form in TRL's own schedules")
     for hook in stage["hooks"]:
@@ -125,7 +140,9 @@ def _task_class(root: Path, task: str) -> tuple[str, str]:
                 known = isinstance(key, ast.Constant) and key.value == task and isinstance(value, ast.Name)
                 if known and value.id in origins:  # type: ignore[attr-defined]
                     return origins[value.id]  # type: ignore[attr-defined]
-    raise ConfigError(f"the verifier of task {task!r} is not a class of its own in {path}: it has to be copied by hand")
+    raise ConfigError(
+        f"the verifier of task {task!r} is not a class of its own in {path}: it has to be copied by hand"
+    )
 
 
 def _hooks(
@@ -224,7 +241,11 @@ def _common(arguments: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stage(
-    segment: Segment, given: Mapping[str, Any], common: Mapping[str, Any], hooks: Mapping[str, str], before: int
+    segment: Segment,
+    given: Mapping[str, Any],
+    common: Mapping[str, Any],
+    hooks: Mapping[str, str],
+    before: int,
 ) -> dict[str, Any]:
     stage = segment.stage
     row: dict[str, Any] = {

@@ -44,7 +44,9 @@ def segments(view: StudyView, node_id: str, step: int | None = None) -> tuple[Se
         raise ConfigError(f"{node_id} has no checkpoint: it is {node.state}; give a node that was trained")
     job = JobSpec.read(view.paths.job(node.job_id) / "job.json")
     if job.start.mode == "exact":
-        raise ConfigError(f"{node_id} resumes {job.start.node} exactly; give {job.start.node}, or a node after it")
+        raise ConfigError(
+            f"{node_id} resumes {job.start.node} exactly; give {job.start.node}, or a node after it"
+        )
     before: tuple[Segment, ...] = ()
     if job.start.mode == "weights":
         if job.start.node is None:
@@ -61,6 +63,8 @@ def of_job(job: JobSpec, until: int, path_steps: int = 0) -> tuple[Segment, ...]
         steps = min(int(stage["steps"]), until - done)
         if steps <= 0:
             break
-        found.append(Segment(dict(stage), steps, done, job.seed + path_steps + done, job.node, path_steps + done > 0))
+        found.append(
+            Segment(dict(stage), steps, done, job.seed + path_steps + done, job.node, path_steps + done > 0)
+        )
         done += steps
     return tuple(found)

@@ -27,8 +27,8 @@ from autotrainer.search.estimate import (
 from autotrainer.search.frontier import base
 from autotrainer.search.plan import Plan
 from autotrainer.search.planning import SLACK
-from autotrainer.search.stopping import AFTER, constant_is_as_good, is_unchanged
 from autotrainer.search.repairs import is_repairable
+from autotrainer.search.stopping import AFTER, constant_is_as_good, is_unchanged
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Edge, Proposal, Purpose, Start
 from autotrainer.tree.state import NodeState

@@ -449,7 +449,9 @@ def write_wide_study(root: Path, nodes: int = 500) -> Path:
     study.emit("phase", phase="search", reason="wide")
     for number in range(1, nodes + 1):
         parent = f"n{max(0, number // 8):03d}"
-        node = study.child(parent, f"try {number}", {"learning_rate": 1e-4 * (1 + number % 7)}, skills=("lr-raise",))
+        node = study.child(
+            parent, f"try {number}", {"learning_rate": 1e-4 * (1 + number % 7)}, skills=("lr-raise",)
+        )
         study.emit("job_submitted", node=node, attempt=1, job_id=f"{node}.1", device_s=1.0)
         study.end(node)
         study.emit("node_state", node=node, state="evaluating", reason="trained to its step limit")

@@ -75,7 +75,11 @@ def test_the_tree_is_walked_by_keyboard(page, sample):
 
 def test_every_tab_has_something_to_say(page, sample):
     page.goto(sample)
-    for name, words in (("Decisions", "phase confirm"), ("Skills", "dapo-clip-higher"), ("Budget", "confirmation seeds")):
+    for name, words in (
+        ("Decisions", "phase confirm"),
+        ("Skills", "dapo-clip-higher"),
+        ("Budget", "confirmation seeds"),
+    ):
         page.get_by_role("tab", name=name).click()
         page.get_by_role("tabpanel").get_by_text(words).first.wait_for()
 

@@ -33,10 +33,20 @@ ARGUMENTS = {
     "beta": 0.0,
     "use_cpu": True,
 }
-FORK = {"optimizer": "keep", "lr_horizon": "node", "rewarmup_steps": 0, "reference": "study_base", "sampler": "continue"}
+FORK = {
+    "optimizer": "keep",
+    "lr_horizon": "node",
+    "rewarmup_steps": 0,
+    "reference": "study_base",
+    "sampler": "continue",
+}
 VERIFIER = {"ref": "verifier", "weight": 1.0, "params": {}}
 SHAPED = {"ref": "rewards/format.py:matches", "weight": 0.2, "params": {}}
-OVERLONG = {"point": "rewards", "ref": "hooks/overlong.py:SoftOverlong", "params": {"weight": 0.5, "margin": 0.5}}
+OVERLONG = {
+    "point": "rewards",
+    "ref": "hooks/overlong.py:SoftOverlong",
+    "params": {"weight": 0.5, "margin": 0.5},
+}
 ZVP = {"point": "advantages", "ref": "hooks/rl_zvp.py:ZeroVariance", "params": {"scale": 0.1}}
 
 
@@ -101,7 +111,13 @@ def script_of(job: JobSpec, workspace: Path, until: int) -> str:
 
 
 def environment(path: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TQDM_DISABLE": "1",
+    }
 
 
 def run_both(workspace, folder, stages) -> tuple[list[dict], list[dict], str]:
@@ -112,7 +128,9 @@ def run_both(workspace, folder, stages) -> tuple[list[dict], list[dict], str]:
     job = job_of(workspace, output, stages)
     job.write(output / "job.json")
     command = [sys.executable, "-m", "harness.run", str(output / "job.json")]
-    done = subprocess.run(command, cwd=workspace, env=environment(str(workspace)), capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=workspace, env=environment(str(workspace)), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     shutil.copytree(TINY, export / "base")
     shutil.copy(workspace / "data" / "train.jsonl", export / "data")
@@ -137,7 +155,12 @@ def test_a_path_of_three_stages_with_hooks_gives_the_curve_of_its_jobs(workspace
         tmp_path,
         [
             stage(3),
-            stage(3, hooks=[OVERLONG, ZVP], rewards=[VERIFIER, SHAPED], fork={"optimizer": "reset", "rewarmup_steps": 1}),
+            stage(
+                3,
+                hooks=[OVERLONG, ZVP],
+                rewards=[VERIFIER, SHAPED],
+                fork={"optimizer": "reset", "rewarmup_steps": 1},
+            ),
             stage(2, beta=0.05, num_generations=2, lr_scheduler_type="linear"),
         ],
     )

@@ -167,7 +167,10 @@ def test_random_knobs_stay_in_a_sane_box(seed):
 
 
 def test_an_unknown_planner_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown planner 'oracle': known are asha, bracket, cma, grid, pbt, random, rules, tpe"):
+    with pytest.raises(
+        ConfigError,
+        match="unknown planner 'oracle': known are asha, bracket, cma, grid, pbt, random, rules, tpe",
+    ):
         planner("oracle")
 
 

@@ -201,5 +201,7 @@ def test_a_choice_depends_on_the_tree_alone(name):
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown policy 'greedy': known are asha, best-first, pbt, puct, restarts"):
+    with pytest.raises(
+        ConfigError, match="unknown policy 'greedy': known are asha, best-first, pbt, puct, restarts"
+    ):
         policy("greedy")

@@ -45,7 +45,8 @@ def studied(*devs, careful=(0.40, 0.42)):
     builder.base(dev=0.3)
     builder.careful_seeds(*careful)
     return builder, [
-        builder.completed(builder.node(knobs={"beta": (place + 1) / 100}), dev) for place, dev in enumerate(devs)
+        builder.completed(builder.node(knobs={"beta": (place + 1) / 100}), dev)
+        for place, dev in enumerate(devs)
     ]
 
 

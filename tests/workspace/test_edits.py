@@ -91,7 +91,9 @@ def test_the_screen_refuses_what_reaches_out(code):
 
 def test_the_screen_names_the_line_and_undefined_names():
     assert screen(FILE, "x = 1\nimport os\n")[0].startswith(f"{FILE}:2: os may not be imported")
-    assert any("undefined name 'torch'" in row for row in screen(FILE, "def f():\n    return torch.zeros(1)\n"))
+    assert any(
+        "undefined name 'torch'" in row for row in screen(FILE, "def f():\n    return torch.zeros(1)\n")
+    )
     assert screen(FILE, "def f(:\n")[0].startswith(f"{FILE} does not parse")
 
 

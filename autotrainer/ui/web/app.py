@@ -107,7 +107,10 @@ def build_app(root: Path, *, token: str | None = None, hosts: tuple[str, ...] = 
         Route("/", page),
         Route("/report", report),
         Route("/api/study", payload(lambda view, request: payloads.study_payload(view))),
-        Route("/api/nodes/{node}", payload(lambda view, request: payloads.node_payload(view, _node(view, request)))),
+        Route(
+            "/api/nodes/{node}",
+            payload(lambda view, request: payloads.node_payload(view, _node(view, request))),
+        ),
         Route("/api/nodes/{node}/rollouts/{step:int}", payload(_rollouts)),
         Route(
             "/api/compare/{node}/{other}",
@@ -177,11 +180,15 @@ class Guard:
         if "*" not in self._hosts and (request.url.hostname or "").strip("[]") not in self._hosts:
             return PlainTextResponse("unknown host name", status_code=421)
         if self._token is not None and not (self._shown(request) or self._remembered(request)):
-            return PlainTextResponse("open the address that `autotrainer ui` printed: it has the token", status_code=401)
+            return PlainTextResponse(
+                "open the address that `autotrainer ui` printed: it has the token", status_code=401
+            )
         return None
 
     def _shown(self, request: Request) -> bool:
-        return hmac.compare_digest(request.query_params.get("token", "").encode(), (self._token or "").encode())
+        return hmac.compare_digest(
+            request.query_params.get("token", "").encode(), (self._token or "").encode()
+        )
 
     def _remembered(self, request: Request) -> bool:
         return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), (self._token or "").encode())

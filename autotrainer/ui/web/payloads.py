@@ -63,7 +63,10 @@ def study_payload(view: StudyView) -> dict[str, Any]:
         "path": [node.id for node in facts.winner_path(view)],
         "nodes": _nodes(view),
         "captions": _captions(view),
-        "arms": [{"name": arm.name, "nodes": [n.id for n in arm.nodes], "figures": arm.figures} for arm in facts.comparison(view)],
+        "arms": [
+            {"name": arm.name, "nodes": [n.id for n in arm.nodes], "figures": arm.figures}
+            for arm in facts.comparison(view)
+        ],
         "decisions": [_decision(view, item) for item in decisions(view, most=_DECISIONS)][::-1],
         "skills": _skills(view),
     }
@@ -85,7 +88,10 @@ def _arm_rows(view: StudyView) -> list[float]:
 
 def _captions(view: StudyView) -> list[tuple[float, str]]:
     arms = confirmation_rows(view.tree)
-    return [(row, f"fresh seeds: {text.clean(words)}") for row, (words, _) in zip(_arm_rows(view), arms, strict=True)]
+    return [
+        (row, f"fresh seeds: {text.clean(words)}")
+        for row, (words, _) in zip(_arm_rows(view), arms, strict=True)
+    ]
 
 
 def _node(view: StudyView, node: Node, place: tuple[int, float]) -> dict[str, Any]:
@@ -119,7 +125,9 @@ def _spent(view: StudyView) -> list[list[float]]:
     for event in view.events:
         if event.kind == "study_started":
             began = event.time
-        amount = event.data.get("device_s") if event.kind in ("job_settled", "node_scored", "charge") else None
+        amount = (
+            event.data.get("device_s") if event.kind in ("job_settled", "node_scored", "charge") else None
+        )
         if began is not None and amount is not None:
             total += float(amount)
             rows.append([round(event.time - began, 1), round(total, 1)])
@@ -134,7 +142,11 @@ def _skills(view: StudyView) -> list[dict[str, Any]]:
     names = sorted({skill for node in view.tree.nodes for skill in node.proposal.skills})
     rows = []
     for name in names:
-        tried = [node for node in view.tree.nodes if name in node.proposal.skills and node.proposal.purpose is Purpose.SEARCH]
+        tried = [
+            node
+            for node in view.tree.nodes
+            if name in node.proposal.skills and node.proposal.purpose is Purpose.SEARCH
+        ]
         gains = [gain for node in tried if (gain := _gain(view, node)) is not None]
         rows.append(
             {

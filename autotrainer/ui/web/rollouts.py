@@ -10,7 +10,17 @@ from autotrainer.files import encode
 
 _MOST_TEXT = 20_000
 """Characters of a completion that are sent to the page."""
-_COLUMNS = ("step", "prompt_id", "group", "prompt", "completion", "tokens", "finish_reason", "reward", "advantage")
+_COLUMNS = (
+    "step",
+    "prompt_id",
+    "group",
+    "prompt",
+    "completion",
+    "tokens",
+    "finish_reason",
+    "reward",
+    "advantage",
+)
 
 
 def rollout_files(folder: Path) -> list[tuple[int, Path]]:
@@ -43,7 +53,9 @@ def rollout_groups(folder: Path, step: int) -> list[dict[str, Any]]:
 
     candidates = [path for first, path in rollout_files(folder) if first <= step]
     rows = (
-        pq.read_table(candidates[-1], columns=[*_COLUMNS, "components"], filters=[("step", "=", step)]).to_pylist()
+        pq.read_table(
+            candidates[-1], columns=[*_COLUMNS, "components"], filters=[("step", "=", step)]
+        ).to_pylist()
         if candidates
         else []
     )

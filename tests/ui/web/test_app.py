@@ -64,11 +64,18 @@ def test_rollouts_come_by_group_the_best_first(client):
 
 def test_a_comparison_has_the_settings_that_differ_and_no_others(client):
     both = client.get("/api/compare/n005/n007").json()
-    assert {row["key"] for row in both["recipe"]} == {"learning_rate", "epsilon_high", "temperature", "starts from"}
+    assert {row["key"] for row in both["recipe"]} == {
+        "learning_rate",
+        "epsilon_high",
+        "temperature",
+        "starts from",
+    }
     assert both["scores"][0]["a"]["mean"] == pytest.approx(0.514, abs=0.002)
 
 
-@pytest.mark.parametrize("path", ["/api/nodes/n999", "/api/nodes/..%2f..%2fetc", "/api/nodes/n007/rollouts/9", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/api/nodes/n999", "/api/nodes/..%2f..%2fetc", "/api/nodes/n007/rollouts/9", "/x"]
+)
 def test_what_is_not_there_is_not_found(client, path):
     assert client.get(path).status_code == 404
 
@@ -83,7 +90,9 @@ def test_no_answer_allows_scripts_from_elsewhere_or_inline(client):
         assert "script-src 'unsafe-inline'" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert "<script" not in client.get("/report").text
-    assert "innerHTML" not in "".join(client.get(f"/static/{name}.js").text for name in ("app", "dom", "node", "tree"))
+    assert "innerHTML" not in "".join(
+        client.get(f"/static/{name}.js").text for name in ("app", "dom", "node", "tree")
+    )
 
 
 def test_the_page_only_reads(client, root):

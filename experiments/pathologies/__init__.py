@@ -1,0 +1,1 @@
+"""Real runs of the tiny model with one thing wrong, and healthy ones beside them."""
