@@ -11,6 +11,7 @@ import typer
 
 from autotrainer import __version__
 from autotrainer.cli import (
+    backtest,
     bench,
     control,
     diagnose,
@@ -42,6 +43,7 @@ app.command("pause")(control.pause)
 app.command("watchdog", hidden=True)(control.watchdog)
 app.command("show")(show.show)
 app.command("report")(show.report)
+app.command("backtest")(backtest.backtest)
 app.command("diagnose")(diagnose.diagnose)
 app.command("ui")(ui.ui)
 app.command("export")(export.export)

@@ -60,7 +60,7 @@ def list_skills(folders: FoldersOption = None, json_output: JsonOption = False) 
 @app.command("show")
 def show_skill(skill: SkillArgument, folders: FoldersOption = None, json_output: JsonOption = False) -> None:
     """Print one skill's page: mechanism, what it changes, when it helps and hurts, how to tell."""
-    found = _one(skill, folders)
+    found = one_skill(skill, folders)
     row = _row(found.card)
     if json_output:
         print_json({**row, "body": found.card.body})
@@ -97,7 +97,7 @@ def check(
 
     if skill is None and not every:
         raise SkillError("which skill? give its id or folder, or --all")
-    chosen = list(_library(folders).values()) if skill is None else [_one(skill, folders)]
+    chosen = list(_library(folders).values()) if skill is None else [one_skill(skill, folders)]
     rows = []
     for found in chosen:
         troubles = [item for item in check_skill(found) if item.trouble]
@@ -121,7 +121,7 @@ def try_out(skill: SkillArgument, folders: FoldersOption = None, json_output: Js
     """
     from autotrainer.study.skill_trial import try_skill
 
-    found = _one(skill, folders)
+    found = one_skill(skill, folders)
     rows = [{"what": row.what, "ok": row.ok, "found": row.found} for row in try_skill(found)]
     if json_output:
         print_json(rows)
@@ -201,7 +201,7 @@ def _library(folders: list[Path] | None) -> dict[str, LoadedSkill]:
     return load_skills(skill_dirs(folders or ()))
 
 
-def _one(skill: str, folders: list[Path] | None) -> LoadedSkill:
+def one_skill(skill: str, folders: list[Path] | None) -> LoadedSkill:
     """The skill of an id or in a folder."""
     from autotrainer.library.loader import load_skill
 
