@@ -1,8 +1,8 @@
 """Backtest of a hook on stored rollouts: `python -m harness.backtest spec.json`. Frozen.
 
 No GPU and no model: a reward or advantage hook sees the stored groups as it would have at scoring, a sampler
-sees the pass rates of earlier steps, a rollouts hook draws from the stored completions of each prompt. What is
-compared is the same before and after: the share of groups that teach nothing, rank correlations of the reward
+sees the pass rates of earlier steps, a rollouts hook draws from the stored completions of each prompt. What
+is compared is the same before and after: the share of groups that teach nothing, rank correlations of the reward
 with correctness and with length, tokens drawn. Intervals are bootstraps over groups.
 """
 
@@ -131,7 +131,8 @@ def backtest(spec: HookSpec, groups: Sequence[Group], cap: int, seed: int) -> di
     if spec.point == "rollouts":
         return _drawn(hook, groups, cap, seed)
     raise ContractError(
-        f"a hook at {spec.point} that needs the current policy cannot be replayed: points are {', '.join(POINTS)}"
+        f"a hook at {spec.point} that needs the current policy cannot be replayed: "
+        f"points are {', '.join(POINTS)}"
     )
 
 

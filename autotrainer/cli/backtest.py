@@ -13,7 +13,8 @@ from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, print_
 def backtest(
     skill: Annotated[str, typer.Argument(metavar="SKILL", help="Id, or folder, of a skill with a hook.")],
     on: Annotated[
-        str | None, typer.Option("--on", metavar="STUDY", help="Id or folder; default: the newest.")
+        str | None,
+        typer.Option("--on", metavar="STUDY", help="Id or folder; default: the newest."),
     ] = None,
     node: Annotated[str | None, typer.Option("--node", help="One node of it; default: all.")] = None,
     folders: Annotated[
@@ -25,8 +26,8 @@ def backtest(
 ) -> None:
     """Replay a skill's hook on the rollouts that a study has stored, before it costs any device time.
 
-    Groups that teach nothing before and after, rank correlations of the reward with correctness and length, tokens
-    drawn; a bootstrap interval over groups, and a verdict.
+    Groups that teach nothing before and after, rank correlations of the reward with correctness and
+    length, tokens drawn; a bootstrap interval over groups, and a verdict.
     """
     from autotrainer.cli.library import one_skill
     from autotrainer.cli.locate import find_study

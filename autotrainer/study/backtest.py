@@ -102,7 +102,7 @@ def _hook(skill: LoadedSkill, view: StudyView) -> HookRef:
                         if hook.point in REPLAYED:
                             return hook
     raise SkillError(
-        f"{skill.card.id} has no hook that can be replayed on stored rollouts: points are {', '.join(REPLAYED)}"
+        f"{skill.card.id} has no hook that stored rollouts can replay: points are {', '.join(REPLAYED)}"
     )
 
 

@@ -56,7 +56,8 @@ def test_a_reward_that_breaks_a_tie_regains_its_group(monkeypatch, groups):
     import torch
 
     class Shorter:
-        adds = {"short": 1.0}
+        def __init__(self):
+            self.adds = {"short": 1.0}
 
         def components(self, inputs):
             return {"short": torch.tensor([-len(ids) / 10 for ids in inputs.completion_ids_N])}
