@@ -94,20 +94,9 @@ class Scoring:
         stopped = [ids[-1] in ends for ids in completion_ids]
         tags = [tag for draw in draws for tag in draw.tags]
         if stage.hooks.has("group"):
-            shape = (-1, size)
-            lengths_N = torch.tensor([len(ids) for ids in completion_ids], device=device)
-            inputs = GroupInputs(
-                step=stage.rewards.step,
-                advantages_P_G=advantages_N.view(shape),
-                rewards_P_G=rewards_N.view(shape),
-                components_P_G={name: value.view(shape) for name, value in components.items()},
-                lengths_P_G=lengths_N.view(shape),
-                truncated_P_G=torch.tensor([not stop for stop in stopped], device=device).view(shape),
-                prompt_ids_P=[row["prompt_id"] for row in rows[::size]],
-                max_completion_length=trainer.max_completion_length,
-                tags_P_G=[tags[first : first + size] for first in range(0, len(tags), size)],
+            advantages_N = self._grouped(
+                trainer, advantages_N, rewards_N, components, rows, completion_ids, stopped, tags
             )
-            advantages_N = _from_main(stage.hooks.group(inputs).reshape(-1))
         batch = GenerationBatch(
             prompts=[_text(row["prompt"]) for row in rows],
             prompt_ids=[row["prompt_id"] for row in rows],
@@ -127,6 +116,34 @@ class Scoring:
         self._record(batch, draws)
         first = processes.rank() * len(advantages)
         return advantages_N[first : first + len(advantages)]
+
+    def _grouped(
+        self,
+        trainer: Any,
+        advantages_N: torch.Tensor,
+        rewards_N: torch.Tensor,
+        components: Mapping[str, torch.Tensor],
+        rows: Rows,
+        completion_ids: list[list[int]],
+        stopped: list[bool],
+        tags: list[str],
+    ) -> torch.Tensor:
+        """The advantages after the group hooks."""
+        size, device = trainer.num_generations, advantages_N.device
+        shape = (-1, size)
+        lengths_N = torch.tensor([len(ids) for ids in completion_ids], device=device)
+        inputs = GroupInputs(
+            step=self._stage.rewards.step,
+            advantages_P_G=advantages_N.view(shape),
+            rewards_P_G=rewards_N.view(shape),
+            components_P_G={name: value.view(shape) for name, value in components.items()},
+            lengths_P_G=lengths_N.view(shape),
+            truncated_P_G=torch.tensor([not stop for stop in stopped], device=device).view(shape),
+            prompt_ids_P=[row["prompt_id"] for row in rows[::size]],
+            max_completion_length=trainer.max_completion_length,
+            tags_P_G=[tags[first : first + size] for first in range(0, len(tags), size)],
+        )
+        return _from_main(self._stage.hooks.group(inputs).reshape(-1))
 
     def _record(self, batch: GenerationBatch, draws: list[Drawn]) -> None:
         stage = self._stage

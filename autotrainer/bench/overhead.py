@@ -21,10 +21,11 @@ SKIPPED = 2
 """Steps at the beginning of a run that are not counted: caches fill."""
 _NEVER = 10**6
 SUITES: dict[str, dict[str, Any]] = {
-    "tiny": {"steps": 60, "turns": 6, "arguments": {"per_device_train_batch_size": 64}},
+    "tiny": {"steps": 60, "short": 10, "turns": 6, "arguments": {"per_device_train_batch_size": 64}},
     "smollm2-135m": {
         "steps": 7,
-        "turns": 4,
+        "short": 2,
+        "turns": 3,
         "arguments": {"per_device_train_batch_size": 16, "max_completion_length": 24},
     },
 }
@@ -42,9 +43,11 @@ _ARGUMENTS = {
 def run(options: BenchOptions) -> dict[str, Any]:
     """Run both sides in turns, the recorder on and no checkpoint or probe between first and last step.
 
-    The time of a run is the median of its steps' wall seconds. `time_ratio` and `memory_ratio` are medians
-    over turns of harness / plain, with the smallest and the largest turn; `extra_ms` the same of the
-    difference in milliseconds a step. Peak memory is the child's maximum resident set. `--seeds` sets the
+    The time of a step is CPU seconds, since other work on the machine does not count in them: those of a run
+    less those of a short run of the same side, over the steps between, so that start and end fall out. Every
+    run has one thread. `time_ratio` and `memory_ratio` are medians over turns of harness / plain, with the
+    smallest and the largest turn; `extra_ms` the same of the difference in milliseconds a step; `wall_ratio`
+    of the median wall seconds of a step. Peak memory is the child's maximum resident set. `--seeds` sets the
     number of turns.
 
     Raises:
@@ -72,6 +75,7 @@ def run(options: BenchOptions) -> dict[str, Any]:
             "time_ratio": _figure([row["harness_s"] / row["plain_s"] for row in own]),
             "memory_ratio": _figure([row["harness_gib"] / row["plain_gib"] for row in own]),
             "extra_ms": _figure([1000 * (row["harness_s"] - row["plain_s"]) for row in own]),
+            "wall_ratio": _figure([row["harness_wall_s"] / row["plain_wall_s"] for row in own]),
         }
     main = figures.get("smollm2-135m") or figures[names[0]]
     return {
@@ -102,7 +106,7 @@ def _model(name: str, work: Path) -> tuple[Path, str]:
 
 def _turn(name: str, turn: int, model: Path, work: Path, options: BenchOptions) -> dict[str, Any]:
     sides = ("plain", "harness") if turn % 2 == 0 else ("harness", "plain")
-    found = {side: _run(side, name, turn, model, work) for side in sides}
+    found = {side: _side(side, name, turn, model, work) for side in sides}
     row = {
         "suite": name,
         "turn": turn,
@@ -110,6 +114,7 @@ def _turn(name: str, turn: int, model: Path, work: Path, options: BenchOptions) 
         "steps": int(SUITES[name]["steps"]),
         "same_gradients": found["plain"]["grad_norm"] == found["harness"]["grad_norm"],
         **{f"{side}_s": found[side]["seconds"] for side in sides},
+        **{f"{side}_wall_s": found[side]["wall"] for side in sides},
         **{f"{side}_gib": found[side]["gib"] for side in sides},
     }
     options.progress(
@@ -119,15 +124,22 @@ def _turn(name: str, turn: int, model: Path, work: Path, options: BenchOptions) 
     return row
 
 
-def _run(side: str, name: str, turn: int, model: Path, work: Path) -> dict[str, Any]:
-    """Train once on one side: median seconds of a step, peak GiB, the gradients' norms."""
+def _side(side: str, name: str, turn: int, model: Path, work: Path) -> dict[str, Any]:
+    """CPU seconds of a step on one side, by a short and a long run; the rest is the long one's."""
+    short, steps = int(SUITES[name]["short"]), int(SUITES[name]["steps"])
+    few, many = (_run(side, name, turn, model, work, count) for count in (short, steps))
+    return {**many, "seconds": (many["cpu"] - few["cpu"]) / (steps - short)}
+
+
+def _run(side: str, name: str, turn: int, model: Path, work: Path, steps: int) -> dict[str, Any]:
+    """Train once: CPU seconds, median wall seconds of a step, peak GiB, the gradients' norms."""
     folder = work / f"{side}-{turn}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     job = folder / "job.json"
-    job.write_text(json.dumps(_job(name, turn, model, work, folder)), encoding="utf-8")
+    job.write_text(json.dumps(_job(name, turn, model, work, folder, steps)), encoding="utf-8")
     if side == "harness":
-        gib = _child(["-m", "harness.run", str(job)])
+        gib, cpu = _child(["-m", "harness.run", str(job)])
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         times = [row["time"] for row in rows]
@@ -135,14 +147,14 @@ def _run(side: str, name: str, turn: int, model: Path, work: Path) -> dict[str, 
         seconds = [b - a for a, b in itertools.pairwise(times)][SKIPPED - 1 : -1]
         norms = [row["grad_norm"] for row in rows]
     else:
-        gib = _child(["-m", "experiments.overhead.plain", str(job), str(folder / "figures.json")])
+        gib, cpu = _child(["-m", "experiments.overhead.plain", str(job), str(folder / "figures.json")])
         figures = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
         seconds, norms = figures["seconds"][SKIPPED:-1], figures["grad_norm"]
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    return {"seconds": statistics.median(seconds), "gib": gib, "grad_norm": norms}
+    return {"cpu": cpu, "wall": statistics.median(seconds or [0.0]), "gib": gib, "grad_norm": norms}
 
 
-def _job(name: str, turn: int, model: Path, work: Path, folder: Path) -> Mapping[str, Any]:
+def _job(name: str, turn: int, model: Path, work: Path, folder: Path, steps: int) -> Mapping[str, Any]:
     suite = SUITES[name]
     data = {split: str(work / f"{split}.jsonl") for split in ("train", "probe")}
     if not Path(data["probe"]).is_file():
@@ -160,7 +172,7 @@ def _job(name: str, turn: int, model: Path, work: Path, folder: Path) -> Mapping
         "stages": [
             {
                 "algorithm": "grpo",
-                "steps": suite["steps"],
+                "steps": steps,
                 "arguments": {**_ARGUMENTS, **suite["arguments"]},
                 "hooks": [],
                 "rewards": [{"ref": "verifier"}],
@@ -178,8 +190,8 @@ def _job(name: str, turn: int, model: Path, work: Path, folder: Path) -> Mapping
     }
 
 
-def _child(arguments: Sequence[str]) -> float:
-    """Run a Python program of the checkout to its end and return its peak resident memory in GiB.
+def _child(arguments: Sequence[str]) -> tuple[float, float]:
+    """Run a Python program of the checkout to its end; its peak resident memory in GiB, its CPU seconds.
 
     Raises:
         RuntimeError: it failed; the message has the end of what it said.
@@ -201,7 +213,7 @@ def _child(arguments: Sequence[str]) -> float:
         child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise RuntimeError(f"{' '.join(arguments)} ended with {child.returncode}:\n{said[-2000:]}")
-    return usage.ru_maxrss / 2**20
+    return usage.ru_maxrss / 2**20, usage.ru_utime + usage.ru_stime
 
 
 def _figure(values: Sequence[float]) -> dict[str, float]:

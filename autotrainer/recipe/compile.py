@@ -22,6 +22,8 @@ def trl_arguments(stage: Stage, device: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         KNOBS[name].argument: value for name, value in stage.knobs.items() if KNOBS[name].argument
     }
+    if "lora_r" in arguments:
+        arguments |= {"use_peft": True, "lora_alpha": 2 * int(arguments["lora_r"])}
     group = int(stage.knobs.get("num_generations", _GROUP))
     prompts = int(stage.knobs.get("prompts_per_step", _PROMPTS))
     batch = prompts * group

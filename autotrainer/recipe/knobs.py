@@ -120,6 +120,7 @@ _ALL = (
     _number("prompts_per_step", _CAP, _LOG, int, 1, 4096, "", "prompts", True),
     _number("max_completion_length", _CAP, _LOG, int, 1, 131072, "max_completion_length", "tokens"),
     _number("micro_batch", Role.STRUCTURE, _LOG, int, 1, 4096, "", "completions in one pass"),
+    _number("lora_r", _CAP, _LOG, int, 1, 1024, "lora_r", "rank; full weights where it is not set", True),
     _choice("loss_type", "dapo", "grpo", "dr_grpo", "bnpo", "cispo", "sapo", argument="loss_type"),
     _choice("scale_rewards", "group", "batch", "none", argument="scale_rewards"),
     _choice("importance_sampling_level", "token", "sequence", argument="importance_sampling_level"),

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from tests.harness.conftest import ROOT, read
 
 pytestmark = pytest.mark.slow
-ARGUMENTS = {"per_device_train_batch_size": 16, "beta": 0.05, "num_iterations": 2}
+ARGUMENTS = {"per_device_train_batch_size": 16, "beta": 0.05, "num_iterations": 2, "token_budget": 96}
 
 
 @pytest.fixture(scope="module")

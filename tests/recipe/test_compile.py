@@ -76,6 +76,7 @@ def test_every_argument_is_one_of_trls_own():
     sources = (
         roots[0] / "trainer/grpo_config.py",
         roots[0] / "trainer/base_config.py",
+        roots[0] / "trainer/model_config.py",
         roots[1] / "training_args.py",
     )
     text = "\n".join(source.read_text() for source in sources)
