@@ -61,6 +61,21 @@ class Compiled:
     dropped: tuple[str, ...] = ()
 
 
+def with_edge(board: Board, decision: Decision) -> Decision:
+    """The decision with the edge that fits its parent, where it names none."""
+    if decision.edge is not None:
+        return decision
+    tree = board.context.tree
+    name = decision.parent or board.selected
+    if name not in tree or name == base(tree).id:
+        edge = "draft" if name in tree else "transition"
+    else:
+        node = tree[name]
+        killed = node.state is NodeState.PRUNED
+        edge = "transition" if not killed else "repair" if node.findings else "restart"
+    return decision.model_copy(update={"edge": edge})
+
+
 def compile_decision(board: Board, decision: Decision, planner: str) -> Compiled:
     """The proposal that a decision asks for.
 
@@ -128,7 +143,7 @@ def _parent(board: Board, decision: Decision, reasons: list[str]) -> Node | None
 
 
 def _check_edge(board: Board, decision: Decision, node: Node, reasons: list[str]) -> None:
-    allowed = _STARTS[decision.edge]
+    allowed = _STARTS[decision.edge or "transition"]
     if decision.start is not None and decision.start not in allowed:
         reasons.append(f"edge {decision.edge} starts from {' or '.join(allowed)}, not from {decision.start}")
     if _is_base(board.context, node) and decision.edge != "draft":

@@ -11,6 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from autotrainer.errors import PlannerError
 
 MAX_EDIT_CHARS = 40_000
+_COMPACT = ("verdict", "edge", "use_suggestion", "changes", "skills", "hypothesis")
+_NOT_STRICT = (
+    "default",
+    "title",
+    "maxLength",
+    "minLength",
+    "maxItems",
+    "pattern",
+    "minimum",
+    "maximum",
+)
 Edge = Literal["draft", "continue", "transition", "restart", "repair"]
 StartPoint = Literal["last", "before_onset", "base"]
 Scalar = bool | int | float | str
@@ -84,7 +95,8 @@ class Decision(_Part):
 
     verdict: Literal["go_on", "stop"]
     parent: str = ""
-    edge: Edge = "transition"
+    edge: Edge | None = None
+    """None: what fits the parent."""
     start: StartPoint | None = None
     use_suggestion: bool = False
     changes: tuple[KnobChange, ...] = ()
@@ -97,23 +109,24 @@ class Decision(_Part):
     refuted_by: str = Field("", max_length=2000)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of a decision in the strict form that providers take: every key is required."""
+def schema(*, compact: bool = False) -> dict[str, Any]:
+    """The JSON schema of a decision in the strict form that providers take: every key is required.
+
+    A compact one, for answers of a few hundred tokens, has the keys without code, short texts and lists.
+    """
     value: dict[str, Any] = Decision.model_json_schema()
+    if compact:
+        value["properties"] = {key: value["properties"][key] for key in _COMPACT}
+        value["$defs"] = {"KnobChange": value["$defs"]["KnobChange"]}
     for part in [value, *value.get("$defs", {}).values()]:
         part["required"] = list(part["properties"])
-        for entry in part["properties"].values():
-            for key in (
-                "default",
-                "title",
-                "maxLength",
-                "minLength",
-                "maxItems",
-                "pattern",
-                "minimum",
-                "maximum",
-            ):
+        for name, entry in part["properties"].items():
+            for key in _NOT_STRICT:
                 entry.pop(key, None)
+            if compact and entry.get("type") == "array":
+                entry["maxItems"] = 2
+            if compact and name in ("hypothesis", "why", "knob", "parent"):
+                entry["maxLength"] = 160 if name == "hypothesis" else 40
     return value
 
 
