@@ -61,6 +61,20 @@ class Compiled:
     dropped: tuple[str, ...] = ()
 
 
+def applicable(board: Board) -> list[str]:
+    """The skills that apply to the selected node; one whose code fails does not."""
+    node = board.context.tree[board.selected]
+    recipe = board.context.careful if _is_base(board.context, node) else node.proposal.recipe
+    found = []
+    for name, skill in board.context.library.items():
+        try:
+            if skill.code.applies(recipe, node.findings):
+                found.append(name)
+        except Exception:  # noqa: BLE001 - a plugin's code; one that fails cannot be offered
+            continue
+    return found
+
+
 def with_edge(board: Board, decision: Decision) -> Decision:
     """The decision with the edge that fits its parent, where it names none."""
     if decision.edge is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -109,8 +110,12 @@ class Decision(_Part):
     refuted_by: str = Field("", max_length=2000)
 
 
-def schema(*, compact: bool = False) -> dict[str, Any]:
+def schema(
+    *, compact: bool = False, knobs: Sequence[str] = (), skills: Sequence[str] | None = None
+) -> dict[str, Any]:
     """The JSON schema of a decision in the strict form that providers take: every key is required.
+
+    With names, only these knobs and skills can be named by a model whose provider enforces the schema.
 
     A compact one, for answers of a few hundred tokens, has the keys without code, short texts and lists.
     """
@@ -127,6 +132,10 @@ def schema(*, compact: bool = False) -> dict[str, Any]:
                 entry["maxItems"] = 2
             if compact and name in ("hypothesis", "why", "knob", "parent"):
                 entry["maxLength"] = 160 if name == "hypothesis" else 40
+    if knobs:
+        value["$defs"]["KnobChange"]["properties"]["knob"]["enum"] = list(knobs)
+    if skills is not None:
+        value["properties"]["skills"]["items"]["enum"] = list(skills) or [""]
     return value
 
 
@@ -137,6 +146,10 @@ def read(text: str) -> Decision:
         DecisionError: there is none, or it breaks the schema; the message names every place.
     """
     value = _object(text)
+    if isinstance(value.get("skills"), list):
+        value["skills"] = [
+            name for name in value["skills"] if name != ""
+        ]  # what a schema without skills allows
     try:
         return Decision.model_validate(value)
     except ValidationError as error:

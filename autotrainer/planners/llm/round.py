@@ -12,10 +12,18 @@ from autotrainer.files import dumps
 from autotrainer.planners.base import PlanningContext
 from autotrainer.planners.llm.backend import Request
 from autotrainer.planners.llm.client import LlmClient
-from autotrainer.planners.llm.compile import MAX_OVERRIDES, Board, Compiled, compile_decision, with_edge
+from autotrainer.planners.llm.compile import (
+    MAX_OVERRIDES,
+    Board,
+    Compiled,
+    applicable,
+    compile_decision,
+    with_edge,
+)
 from autotrainer.planners.llm.decision import Decision, DecisionError, read, schema
 from autotrainer.planners.llm.desk import Desk, Edited, VetResult
 from autotrainer.planners.llm.settings import LlmSettings
+from autotrainer.recipe.knobs import KNOBS
 from autotrainer.search.frontier import base
 from autotrainer.tree.proposal import Proposal
 
@@ -89,7 +97,13 @@ def propose(work: Round) -> None:
         max_tokens=work.settings.decision_tokens,
         base_url=work.settings.base_url,
         temperature=work.settings.temperature,
-        schema=dumps(schema(compact=work.settings.decision_tokens < COMPACT_BELOW)),
+        schema=dumps(
+            schema(
+                compact=work.settings.decision_tokens < COMPACT_BELOW,
+                knobs=tuple(KNOBS),
+                skills=applicable(work.board),
+            )
+        ),
     )
     work.text = work.client.ask(request, "coder" if again else "proposer", work.id).text
 
