@@ -76,17 +76,18 @@ def applicable(board: Board) -> list[str]:
 
 
 def with_edge(board: Board, decision: Decision) -> Decision:
-    """The decision with the edge that fits its parent, where it names none."""
-    if decision.edge is not None:
-        return decision
+    """The decision with the edge that fits its parent, where it names none.
+
+    From the base model every edge is a draft: its last checkpoint is the base.
+    """
     tree = board.context.tree
     name = decision.parent or board.selected
-    if name not in tree or name == base(tree).id:
-        edge = "draft" if name in tree else "transition"
-    else:
-        node = tree[name]
-        killed = node.state is NodeState.PRUNED
-        edge = "transition" if not killed else "repair" if node.findings else "restart"
+    if name == base(tree).id:
+        return decision.model_copy(update={"edge": "draft", "start": None})
+    if decision.edge is not None:
+        return decision
+    killed = name in tree and tree[name].state is NodeState.PRUNED
+    edge = "transition" if not killed else "repair" if tree[name].findings else "restart"
     return decision.model_copy(update={"edge": edge})
 
 
@@ -160,8 +161,6 @@ def _check_edge(board: Board, decision: Decision, node: Node, reasons: list[str]
     allowed = _STARTS[decision.edge or "transition"]
     if decision.start is not None and decision.start not in allowed:
         reasons.append(f"edge {decision.edge} starts from {' or '.join(allowed)}, not from {decision.start}")
-    if _is_base(board.context, node) and decision.edge != "draft":
-        reasons.append(f"{node.id} is the base model: the only edge from it is draft")
     if decision.edge in ("continue", "transition"):
         if node.state is NodeState.PRUNED:
             reasons.append(

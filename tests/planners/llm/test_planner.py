@@ -98,7 +98,6 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
     [
         ({"edge": "draft", "start": "last"}, "edge draft starts from base"),
         ({"parent": "n099"}, "no node of the tree"),
-        ({"parent": "n000", "edge": "transition"}, "only edge from it is draft"),
         ({"edge": "repair"}, "no finding to repair"),
         ({"changes": change(num_generations=4)}, "only grows"),
         ({"changes": change(learning_rate=2e-4) * 2}, "changed twice"),
@@ -146,6 +145,8 @@ def test_an_edge_that_is_left_out_is_the_one_that_fits(planner_of):
     lost = builder.pruned(builder.node(), a_finding("collapse", onset=35), checkpoints=(20, 30, 40))
     planner, _, _ = planner_of(go_on(changes=change(beta=0.02)))
     assert planner.propose(context_of(builder), "n000").edge is Edge.DRAFT
+    other, _, _ = planner_of(go_on(parent="n000", edge="transition", start="last", changes=change(beta=0.03)))
+    assert other.propose(context_of(builder), lost).edge is Edge.DRAFT
     assert planner.propose(context_of(builder), lost).edge is Edge.REPAIR
 
 
