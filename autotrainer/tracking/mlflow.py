@@ -19,6 +19,7 @@ from autotrainer.errors import ContractError
 from autotrainer.study.view import StudyView
 from autotrainer.tracking import records
 from autotrainer.tracking.records import RunRecord
+from autotrainer.tracking.traces import push_traces
 from autotrainer.tree.node import Node
 from autotrainer.ui.report import render_report, render_tree_page
 from autotrainer.ui.tree_picture import tree_picture
@@ -33,6 +34,7 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
 }
 _Client: TypeAlias = Any  # mlflow ships no usable types
 
@@ -132,6 +134,9 @@ class MlflowTracker:
                 self._log_metrics(mirror, view, node)
         if fresh:
             self._log_artifacts(mirror, view)
+        if any(event.kind in ("llm_settled", "llm_decision") for event in fresh):
+            runs = {node: run.id for node, run in mirror.runs.items()}
+            push_traces(self._client, mirror.experiment, view, runs)
         mirror.seq = len(view.events)
 
     def _find(self, view: StudyView) -> _Mirror:

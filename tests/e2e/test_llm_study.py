@@ -86,7 +86,7 @@ class Player(FaultyServer):
 
 @pytest.fixture(scope="module")
 def played(begin) -> StudyView:
-    """The study, from its first to its last event."""
+    """The study until its last node of the search has ended."""
     with Player("") as server:
         search = {"mode": "tree", "steps": 4, "max_nodes": 4, "careful_seeds": 1, "drafts": 1, "max_depth": 3}
         root = begin(
@@ -96,11 +96,18 @@ def played(begin) -> StudyView:
             search={**search, "confirm_seeds": 2, "kill": False},
             evaluation={"dev_items": 32, "samples": 1},
         )
-        return run_study(root)
+        seen: list[StudyView] = []
+        return run_study(
+            root,
+            on_tick=seen.append,
+            should_stop=lambda: bool(seen)
+            and "n004" in seen[-1].tree
+            and seen[-1].tree["n004"].state.is_terminal,
+        )
 
 
 def test_a_hook_a_sampler_and_a_diagnostic_of_the_model_are_vetted_and_used(played):
-    assert played.state == "finished"
+    assert played.state == "paused"
     shaped, sampled, child = (played.tree[name] for name in ("n002", "n003", "n004"))
     assert [node.state for node in (shaped, sampled, child)] == [NodeState.COMPLETED] * 3
     assert shaped.proposal.recipe.stages[-1].hooks[0].ref == "hooks/short.py:Short"

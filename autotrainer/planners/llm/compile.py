@@ -61,6 +61,36 @@ class Compiled:
     dropped: tuple[str, ...] = ()
 
 
+def applicable(board: Board) -> list[str]:
+    """The skills that apply to the selected node; one whose code fails does not."""
+    node = board.context.tree[board.selected]
+    recipe = board.context.careful if _is_base(board.context, node) else node.proposal.recipe
+    found = []
+    for name, skill in board.context.library.items():
+        try:
+            if skill.code.applies(recipe, node.findings):
+                found.append(name)
+        except Exception:  # noqa: BLE001 - a plugin's code; one that fails cannot be offered
+            continue
+    return found
+
+
+def with_edge(board: Board, decision: Decision) -> Decision:
+    """The decision with the edge that fits its parent, where it names none.
+
+    From the base model every edge is a draft: its last checkpoint is the base.
+    """
+    tree = board.context.tree
+    name = decision.parent or board.selected
+    if name == base(tree).id:
+        return decision.model_copy(update={"edge": "draft", "start": None})
+    if decision.edge is not None:
+        return decision
+    killed = name in tree and tree[name].state is NodeState.PRUNED
+    edge = "transition" if not killed else "repair" if tree[name].findings else "restart"
+    return decision.model_copy(update={"edge": edge})
+
+
 def compile_decision(board: Board, decision: Decision, planner: str) -> Compiled:
     """The proposal that a decision asks for.
 
@@ -128,11 +158,9 @@ def _parent(board: Board, decision: Decision, reasons: list[str]) -> Node | None
 
 
 def _check_edge(board: Board, decision: Decision, node: Node, reasons: list[str]) -> None:
-    allowed = _STARTS[decision.edge]
+    allowed = _STARTS[decision.edge or "transition"]
     if decision.start is not None and decision.start not in allowed:
         reasons.append(f"edge {decision.edge} starts from {' or '.join(allowed)}, not from {decision.start}")
-    if _is_base(board.context, node) and decision.edge != "draft":
-        reasons.append(f"{node.id} is the base model: the only edge from it is draft")
     if decision.edge in ("continue", "transition"):
         if node.state is NodeState.PRUNED:
             reasons.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -11,6 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from autotrainer.errors import PlannerError
 
 MAX_EDIT_CHARS = 40_000
+_COMPACT = ("verdict", "edge", "use_suggestion", "changes", "skills", "hypothesis")
+_NOT_STRICT = (
+    "default",
+    "title",
+    "maxLength",
+    "minLength",
+    "maxItems",
+    "pattern",
+    "minimum",
+    "maximum",
+)
 Edge = Literal["draft", "continue", "transition", "restart", "repair"]
 StartPoint = Literal["last", "before_onset", "base"]
 Scalar = bool | int | float | str
@@ -84,7 +96,8 @@ class Decision(_Part):
 
     verdict: Literal["go_on", "stop"]
     parent: str = ""
-    edge: Edge = "transition"
+    edge: Edge | None = None
+    """None: what fits the parent."""
     start: StartPoint | None = None
     use_suggestion: bool = False
     changes: tuple[KnobChange, ...] = ()
@@ -97,23 +110,32 @@ class Decision(_Part):
     refuted_by: str = Field("", max_length=2000)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of a decision in the strict form that providers take: every key is required."""
+def schema(
+    *, compact: bool = False, knobs: Sequence[str] = (), skills: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The JSON schema of a decision in the strict form that providers take: every key is required.
+
+    With names, only these knobs and skills can be named by a model whose provider enforces the schema.
+
+    A compact one, for answers of a few hundred tokens, has the keys without code, short texts and lists.
+    """
     value: dict[str, Any] = Decision.model_json_schema()
+    if compact:
+        value["properties"] = {key: value["properties"][key] for key in _COMPACT}
+        value["$defs"] = {"KnobChange": value["$defs"]["KnobChange"]}
     for part in [value, *value.get("$defs", {}).values()]:
         part["required"] = list(part["properties"])
-        for entry in part["properties"].values():
-            for key in (
-                "default",
-                "title",
-                "maxLength",
-                "minLength",
-                "maxItems",
-                "pattern",
-                "minimum",
-                "maximum",
-            ):
+        for name, entry in part["properties"].items():
+            for key in _NOT_STRICT:
                 entry.pop(key, None)
+            if compact and entry.get("type") == "array":
+                entry["maxItems"] = 2
+            if compact and name in ("hypothesis", "why", "knob", "parent"):
+                entry["maxLength"] = 160 if name == "hypothesis" else 40
+    if knobs:
+        value["$defs"]["KnobChange"]["properties"]["knob"]["enum"] = list(knobs)
+    if skills is not None:
+        value["properties"]["skills"]["items"]["enum"] = list(skills) or [""]
     return value
 
 
@@ -124,6 +146,10 @@ def read(text: str) -> Decision:
         DecisionError: there is none, or it breaks the schema; the message names every place.
     """
     value = _object(text)
+    if isinstance(value.get("skills"), list):
+        value["skills"] = [
+            name for name in value["skills"] if name != ""
+        ]  # what a schema without skills allows
     try:
         return Decision.model_validate(value)
     except ValidationError as error:

@@ -30,7 +30,7 @@ def fingerprint(decision: Decision, parent_stage_knobs: Mapping[str, Any]) -> st
     """What a decision does, without the numbers: edge, skills, edited files, knobs and their directions."""
     moves = sorted(_direction(change.knob, change.value, parent_stage_knobs) for change in decision.changes)
     parts = [
-        decision.edge,
+        decision.edge or "",
         ",".join(sorted(decision.skills)),
         ",".join(moves),
         ",".join(sorted(edit.path for edit in decision.edits)),

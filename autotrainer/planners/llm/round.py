@@ -12,10 +12,18 @@ from autotrainer.files import dumps
 from autotrainer.planners.base import PlanningContext
 from autotrainer.planners.llm.backend import Request
 from autotrainer.planners.llm.client import LlmClient
-from autotrainer.planners.llm.compile import MAX_OVERRIDES, Board, Compiled, compile_decision
+from autotrainer.planners.llm.compile import (
+    MAX_OVERRIDES,
+    Board,
+    Compiled,
+    applicable,
+    compile_decision,
+    with_edge,
+)
 from autotrainer.planners.llm.decision import Decision, DecisionError, read, schema
 from autotrainer.planners.llm.desk import Desk, Edited, VetResult
 from autotrainer.planners.llm.settings import LlmSettings
+from autotrainer.recipe.knobs import KNOBS
 from autotrainer.search.frontier import base
 from autotrainer.tree.proposal import Proposal
 
@@ -23,6 +31,8 @@ MAX_REPAIRS = 2
 """Times that a decision which breaks rules is sent back."""
 MAX_EDIT_REPAIRS = 1
 """Times that edits which vetting rejects are sent back; then they are dropped."""
+COMPACT_BELOW = 600
+"""Tokens of an answer below which it is asked for in the compact form."""
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -87,7 +97,13 @@ def propose(work: Round) -> None:
         max_tokens=work.settings.decision_tokens,
         base_url=work.settings.base_url,
         temperature=work.settings.temperature,
-        schema=dumps(schema()),
+        schema=dumps(
+            schema(
+                compact=work.settings.decision_tokens < COMPACT_BELOW,
+                knobs=tuple(KNOBS),
+                skills=applicable(work.board),
+            )
+        ),
     )
     work.text = work.client.ask(request, "coder" if again else "proposer", work.id).text
 
@@ -95,7 +111,7 @@ def propose(work: Round) -> None:
 def check(work: Round) -> str:
     """Read, compile and apply: 'ok', 'repair', 'stop', 'forced', or 'give_up' after too many repairs."""
     try:
-        work.decision = read(work.text)
+        work.decision = with_edge(work.board, read(work.text))
         if work.decision.verdict == "stop":
             return "stop"
         forced = work.loop(work.decision)

@@ -98,7 +98,6 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
     [
         ({"edge": "draft", "start": "last"}, "edge draft starts from base"),
         ({"parent": "n099"}, "no node of the tree"),
-        ({"parent": "n000"}, "only edge from it is draft"),
         ({"edge": "repair"}, "no finding to repair"),
         ({"changes": change(num_generations=4)}, "only grows"),
         ({"changes": change(learning_rate=2e-4) * 2}, "changed twice"),
@@ -138,6 +137,17 @@ def test_a_killed_node_is_not_gone_on_from_and_a_repair_starts_before_the_onset(
     proposal = planner.propose(context_of(builder), lost)
     assert (proposal.edge, proposal.start) == (Edge.REPAIR, Start("weights", lost, 30))
     assert "was killed" in model.requests[1].messages[-1][1]
+
+
+def test_an_edge_that_is_left_out_is_the_one_that_fits(planner_of):
+    builder = TreeBuilder()
+    builder.base()
+    lost = builder.pruned(builder.node(), a_finding("collapse", onset=35), checkpoints=(20, 30, 40))
+    planner, _, _ = planner_of(go_on(changes=change(beta=0.02)))
+    assert planner.propose(context_of(builder), "n000").edge is Edge.DRAFT
+    other, _, _ = planner_of(go_on(parent="n000", edge="transition", start="last", changes=change(beta=0.03)))
+    assert other.propose(context_of(builder), lost).edge is Edge.DRAFT
+    assert planner.propose(context_of(builder), lost).edge is Edge.REPAIR
 
 
 def test_a_skill_that_applies_brings_its_knobs(grown, planner_of):
@@ -206,12 +216,14 @@ def test_three_equal_decisions_force_another_policy(planner_of):
     builder.careful_seeds(0.4)
     parent, rate = "n001", 1e-4
     planner, desk, _model = planner_of(lambda request: go_on(changes=change(learning_rate=rate)))
+    proposal = None
     for _ in range(3):
         rate *= 1.1
         proposal = planner.propose(context_of(builder), parent)
         node = builder.propose(proposal)
         parent = builder.completed(node, 0.4 + 0.01 * len(builder.tree))
     assert [data["outcome"] for data in desk.events("llm_decision")] == ["accepted", "accepted", "forced"]
+    assert proposal is not None
     assert proposal.planner == "rules"
 
 
@@ -235,6 +247,7 @@ def test_failures_in_a_row_first_subtract_and_then_roll_back(planner_of):
     planner, desk, model = planner_of(go_on(changes=change(beta=0.033)))
 
     def fail(times):
+        node = best
         for _ in range(times):
             node = builder.node(best, knobs={"beta": 0.001 * len(builder.tree)})
             proposal = builder.tree[node].proposal
