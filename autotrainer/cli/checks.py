@@ -141,7 +141,7 @@ def check_disk(runs: Path) -> Check:
 
 def check_mlflow(runs: Path) -> Check:
     """MLflow's database of the studies and the command that opens it."""
-    from autotrainer.cli.drive import mlflow_command
+    from autotrainer.tracking.links import default_uri, open_command
 
     state = "database there" if (runs / "mlflow.db").is_file() else "database made by the first study"
-    return Check("mlflow database", "ok", f"{state}: {mlflow_command(runs)}")
+    return Check("mlflow database", "ok", f"{state}: {open_command(default_uri(runs))}")

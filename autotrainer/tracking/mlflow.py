@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from autotrainer.contract.metrics import Metrics
 from autotrainer.errors import ContractError
 from autotrainer.study.view import StudyView
-from autotrainer.tracking import records
+from autotrainer.tracking import links, records
+from autotrainer.tracking.links import default_uri
 from autotrainer.tracking.records import RunRecord
 from autotrainer.tree.node import Node
 from autotrainer.ui.report import render_report, render_tree_page
@@ -35,11 +36,6 @@ _ENVIRONMENT = {
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
 }
 _Client: TypeAlias = Any  # mlflow ships no usable types
-
-
-def default_uri(runs: Path) -> str:
-    """The tracking URI of a folder of studies: a database beside them, that all of them share."""
-    return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
 @dataclass
@@ -132,6 +128,7 @@ class MlflowTracker:
                 self._log_metrics(mirror, view, node)
         if fresh:
             self._log_artifacts(mirror, view)
+            links.remember(view.paths, self.uri, mirror.experiment, mirror.runs[""].id)
         mirror.seq = len(view.events)
 
     def _find(self, view: StudyView) -> _Mirror:
