@@ -23,10 +23,12 @@ def show(
     study: StudyArgument = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="One node's story.")] = None,
     difference: Annotated[
-        bool, typer.Option("--diff", help="What the node's recipe and harness have that its parent's have not.")
+        bool,
+        typer.Option("--diff", help="What the node's recipe and harness have that its parent's have not."),
     ] = False,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="NODE", help="With --diff: another node than the parent.")
+        str | None,
+        typer.Option("--against", metavar="NODE", help="With --diff: another node than the parent."),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     json_output: JsonOption = False,

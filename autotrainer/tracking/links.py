@@ -36,7 +36,9 @@ def without_credentials(uri: str) -> str:
 
 def open_command(uri: str) -> str:
     """The command that shows what a tracking URI has; "" for a server, which shows it by itself."""
-    return "" if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {shlex.quote(uri)}"
+    return (
+        "" if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {shlex.quote(uri)}"
+    )
 
 
 def remember(paths: StudyPaths, uri: str, experiment_id: str, run_id: str) -> None:

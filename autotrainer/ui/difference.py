@@ -25,7 +25,11 @@ def node_difference(view: StudyView, node_id: str, other_id: str | None = None) 
     if other is None:
         return Text(f"{node_id} has no parent")
     return Group(
-        Text(f"{other.id} \u2192 {node.id}", style="bold"), "", _recipe(other, node), "", _harness(view, node, other)
+        Text(f"{other.id} \u2192 {node.id}", style="bold"),
+        "",
+        _recipe(other, node),
+        "",
+        _harness(view, node, other),
     )
 
 
