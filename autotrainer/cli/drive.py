@@ -75,7 +75,7 @@ def print_study(view: StudyView) -> None:
 
 def closing_lines(view: StudyView) -> list[str]:
     """State, claim and the paths and commands to go on with."""
-    from autotrainer.tracking.links import mlflow_link
+    from autotrainer.tracking.links import default_uri, mlflow_link, open_command
 
     used, granted = view.ledger.used, view.ledger.granted
     lines = [
@@ -87,6 +87,8 @@ def closing_lines(view: StudyView) -> list[str]:
     link = mlflow_link(view.paths)
     if link is not None:
         lines.append(f"mlflow  {link.command}, then {link.url}" if link.command else f"mlflow  {link.url}")
+    elif (view.paths.root.parent / "mlflow.db").is_file():
+        lines.append(f"mlflow  {open_command(default_uri(view.paths.root.parent))}")
     if view.state == "finished" and view.tree.promoted():
         lines.append(f"export  {study_command('export', view.paths.root)} --out DIR")
     lines.append(f"page    {study_command('ui', view.paths.root)}")
