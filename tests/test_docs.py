@@ -19,7 +19,9 @@ QUICK = ("init", "skills", "tasks")
 
 
 def written() -> list[tuple[str, str]]:
-    found = {(path.name, line) for path in PAGES for line in COMMAND.findall(path.read_text(encoding="utf-8"))}
+    found = {
+        (path.name, line) for path in PAGES for line in COMMAND.findall(path.read_text(encoding="utf-8"))
+    }
     return sorted(found)
 
 

@@ -149,7 +149,9 @@ def check_hub() -> Check:
     from urllib.parse import urlsplit
 
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        return Check("hub", "warn", "HF_HUB_OFFLINE is set: only models that are here", "", "unset it to fetch others")
+        return Check(
+            "hub", "warn", "HF_HUB_OFFLINE is set: only models that are here", "", "unset it to fetch others"
+        )
     address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     host, port = address.hostname or "huggingface.co", address.port or 443
     try:

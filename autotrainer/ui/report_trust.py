@@ -10,7 +10,7 @@ from autotrainer.files import decode_number, read_json
 from autotrainer.search.audit import audit
 from autotrainer.study.view import StudyView
 from autotrainer.tree.node import Node
-from autotrainer.tree.proposal import Edge
+from autotrainer.tree.proposal import Edge, Purpose
 from autotrainer.tree.state import Validity
 from autotrainer.ui import facts, text
 
@@ -89,7 +89,8 @@ def kill_audit(view: StudyView) -> str:
 def ablations(view: StudyView) -> list[str]:
     """What is known of which change on the winner's path did it."""
     lines = [_ablation(view, node) for node in view.tree.nodes if node.proposal.edge is Edge.ABLATE]
-    steps = [(gain, node) for node in facts.winner_path(view)[1:] if (gain := _gain(view, node)) is not None]
+    searched = [node for node in facts.winner_path(view) if node.proposal.purpose is Purpose.SEARCH]
+    steps = [(gain, node) for node in searched if (gain := _gain(view, node)) is not None]
     if steps:
         gain, node = max(steps, key=lambda step: step[0])
         lines.append(
