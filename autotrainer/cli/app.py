@@ -67,7 +67,7 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """An agent that designs and tunes RL training runs of language models.
+    r"""An agent that designs and tunes RL training runs of language models.
 
     \b
     Examples:

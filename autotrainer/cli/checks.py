@@ -172,7 +172,8 @@ def check_key() -> Check:
     return Check(
         "language model",
         "ok",
-        "no *_API_KEY is set: planner rules needs none; for --planner llm set the provider's, or give --llm-base-url",
+        "no *_API_KEY is set: planner rules needs none; for --planner llm set the provider's, or give "
+        "--llm-base-url",
     )
 
 

@@ -88,5 +88,6 @@ def require_node(view: StudyView, node: str) -> None:
         known = [item.id for item in view.tree.nodes]
         names = ", ".join(known) if len(known) <= 12 else f"{known[0]} to {known[-1]}"
         raise ConfigError(
-            f"unknown node {node!r}: study {view.config.id} has {names or 'no nodes yet'}{did_you_mean(node, known)}"
+            f"unknown node {node!r}: study {view.config.id} has {names or 'no nodes yet'}"
+            f"{did_you_mean(node, known)}"
         )

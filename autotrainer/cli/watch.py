@@ -21,7 +21,7 @@ def watch(
 ) -> None:
     """Follow a study that runs elsewhere: tree, running jobs, budget, last decisions.
 
-    Only reads: leaving it (Ctrl-C) changes nothing. Where the output is no terminal it prints a line an event.
+    Only reads: leaving it (Ctrl-C) changes nothing. Without a terminal it prints a line an event.
 
     Example: autotrainer watch my-study --once
     """

@@ -11,8 +11,8 @@ from autotrainer.cli.drive import resume_command
 from autotrainer.errors import ConfigError, ExecutorError, StudyLockedError
 from autotrainer.study.view import StudyView
 from autotrainer.testing.trees import TreeBuilder
-from autotrainer.tree.journal import Journal
 from autotrainer.tracking.links import default_uri, open_command
+from autotrainer.tree.journal import Journal
 
 
 @pytest.fixture
