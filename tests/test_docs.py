@@ -57,14 +57,16 @@ def test_the_quick_commands_of_the_pages_run(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     ran = 0
     for path in PAGES:
+        own = tmp_path / path.stem
+        own.mkdir(exist_ok=True)
+        monkeypatch.chdir(own)
         for line in COMMAND.findall(path.read_text(encoding="utf-8")):
             words = shlex.split(line)[1:]
             if words[0] in QUICK or "--dry-run" in words:
                 assert invoke(words) == 0, line
                 ran += 1
                 if words[0] == "init":
-                    monkeypatch.chdir(words[1]) if len(words) > 1 else None
-        monkeypatch.chdir(tmp_path)
+                    monkeypatch.chdir(words[1])
     assert ran >= 4
 
 

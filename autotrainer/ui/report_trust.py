@@ -69,8 +69,8 @@ def _task(view: StudyView) -> str:
         return "not audited"
     return (
         f"before the start the verifier accepted {text.percent(found.get('gold_accepted'))} of the right "
-        f"answers and rejected {text.percent(found.get('bad_rejected'))} of known wrong ones; items in two splits: "
-        f"{text.number(found.get('overlap'))}"
+        f"answers and rejected {text.percent(found.get('bad_rejected'))} of known wrong ones; items in two "
+        f"splits: {text.number(found.get('overlap'))}"
     )
 
 
@@ -81,8 +81,8 @@ def kill_audit(view: StudyView) -> str:
     if counted.n == 0:
         return f"{stopped} stopped early; no kill was audited by running the node on"
     return (
-        f"{stopped} stopped early; of {text.plural(counted.n, 'further node')} that a rule would have stopped "
-        f"and that ran on to see, {counted.wrong} led to the best (at 95 % the rate is below "
+        f"{stopped} stopped early; of {text.plural(counted.n, 'further node')} that a rule would have "
+        f"stopped and that ran on to see, {counted.wrong} led to the best (at 95 % the rate is below "
         f"{text.percent(counted.upper)})"
     )
 
@@ -95,8 +95,8 @@ def ablations(view: StudyView) -> list[str]:
     if steps:
         gain, node = max(steps, key=lambda step: step[0])
         lines.append(
-            f"The largest step of the path is {node.id} ({facts.title(view, node)}): {text.points(gain)} points "
-            "on dev, seen once"
+            f"The largest step of the path is {node.id} ({facts.title(view, node)}): {text.points(gain)} "
+            "points on dev, seen once"
             + ("." if lines else "; no run took one change back, so what caused it is not proved.")
         )
     return lines
