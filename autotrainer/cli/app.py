@@ -18,13 +18,16 @@ from autotrainer.cli import (
     doctor,
     estimate,
     export,
+    init,
     library,
     run,
     show,
     steer,
     tasks,
     ui,
+    watch,
 )
+from autotrainer.cli.nearest import did_you_mean
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -32,7 +35,7 @@ _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
 
 app = typer.Typer(
     name="autotrainer",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -45,6 +48,8 @@ app.command("show")(show.show)
 app.command("report")(show.report)
 app.command("backtest")(backtest.backtest)
 app.command("diagnose")(diagnose.diagnose)
+app.command("watch")(watch.watch)
+app.command("init")(init.init)
 app.command("ui")(ui.ui)
 app.command("export")(export.export)
 app.command("estimate")(estimate.estimate)
@@ -62,7 +67,16 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """An agent that designs and tunes RL training runs of language models."""
+    r"""An agent that designs and tunes RL training runs of language models.
+
+    \b
+    Examples:
+      autotrainer run --task math --budget 2xCPUx6m      a whole study with the shipped model
+      autotrainer run --task math --budget 8xH100x24h --dry-run    what a budget buys and can prove
+      autotrainer ui                                     the newest study in the browser
+      autotrainer show n007 --diff                       what a node changed
+      autotrainer export --out winner                    take the model and a TRL script home
+    """
     if version:
         typer.echo(f"autotrainer {__version__}")
         raise typer.Exit
@@ -105,10 +119,15 @@ def _usage(error: typer.TyperException) -> str:
     if context is None:
         return message
     if message.startswith("No such command"):
-        return f"{message}: known are {', '.join(context.command.list_commands(context))}"
+        known = [name for name, item in context.command.commands.items() if not item.hidden]
+        message = message.partition(" Did you mean")[0].rstrip(".")
+        asked = message.rpartition("'")[0].rpartition("'")[2]
+        return f"{message}: known are {', '.join(known)}{did_you_mean(asked, known)}"
     if message.startswith("No such option"):
         options = [name for item in context.command.params for name in item.opts if name.startswith("--")]
-        return f"{message.partition(' (')[0]}: {context.command_path} takes {', '.join(options)}"
+        message = message.partition(" (")[0]
+        hint = did_you_mean(message.rpartition(": ")[2].split()[-1].strip("'"), options)
+        return f"{message}: {context.command_path} takes {', '.join(options)}{hint}"
     return f"{message}; see {context.command_path} --help"
 
 

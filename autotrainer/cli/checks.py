@@ -21,6 +21,7 @@ from autotrainer.resources import tree
 PACKAGE = "autotrainer"
 _LOW_DISK_GIB = 5.0
 _PROBE_LIMIT_S = 30.0
+_HUB_LIMIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def all_checks(runs: Path) -> Iterator[Check]:
     yield check_git()
     yield check_isolation()
     yield check_disk(runs)
+    yield check_hub()
+    yield check_key()
     yield check_mlflow(runs)
 
 
@@ -139,9 +142,44 @@ def check_disk(runs: Path) -> Check:
     )
 
 
+def check_hub() -> Check:
+    """Whether models and data can be fetched; the shipped model and task need none of it."""
+    import os
+    import socket
+    from urllib.parse import urlsplit
+
+    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        return Check(
+            "hub", "warn", "HF_HUB_OFFLINE is set: only models that are here", "", "unset it to fetch others"
+        )
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    host, port = address.hostname or "huggingface.co", address.port or 443
+    try:
+        socket.create_connection((host, port), timeout=_HUB_LIMIT_S).close()
+    except OSError as error:
+        advice = "the shipped model works without; else give --model FOLDER, or set HF_ENDPOINT to a mirror"
+        return Check("hub", "warn", f"{host} cannot be reached: {error}", "", advice)
+    return Check("hub", "ok", f"{host} can be reached")
+
+
+def check_key() -> Check:
+    """Keys of language models in the environment; the planner `rules` needs none."""
+    import os
+
+    found = [name for name in os.environ if name.endswith("_API_KEY") and os.environ[name]]
+    if found:
+        return Check("language model", "ok", f"{', '.join(sorted(found))} is set")
+    return Check(
+        "language model",
+        "ok",
+        "no *_API_KEY is set: planner rules needs none; for --planner llm set the provider's, or give "
+        "--llm-base-url",
+    )
+
+
 def check_mlflow(runs: Path) -> Check:
     """MLflow's database of the studies and the command that opens it."""
-    from autotrainer.cli.drive import mlflow_command
+    from autotrainer.tracking.links import default_uri, open_command
 
     state = "database there" if (runs / "mlflow.db").is_file() else "database made by the first study"
-    return Check("mlflow database", "ok", f"{state}: {mlflow_command(runs)}")
+    return Check("mlflow database", "ok", f"{state}: {open_command(default_uri(runs))}")

@@ -75,6 +75,8 @@ def print_study(view: StudyView) -> None:
 
 def closing_lines(view: StudyView) -> list[str]:
     """State, claim and the paths and commands to go on with."""
+    from autotrainer.tracking.links import default_uri, mlflow_link, open_command
+
     used, granted = view.ledger.used, view.ledger.granted
     lines = [
         f"study   {view.config.id}: {view.state}, {used:.0f} of {granted:.0f} device-seconds used",
@@ -82,8 +84,14 @@ def closing_lines(view: StudyView) -> list[str]:
     ]
     if view.paths.report.is_file():
         lines.append(f"report  {view.paths.report}")
-    if (view.paths.root.parent / "mlflow.db").is_file():
-        lines.append(f"mlflow  {mlflow_command(view.paths.root.parent)}")
+    link = mlflow_link(view.paths)
+    if link is not None:
+        lines.append(f"mlflow  {link.command}, then {link.url}" if link.command else f"mlflow  {link.url}")
+    elif (view.paths.root.parent / "mlflow.db").is_file():
+        lines.append(f"mlflow  {open_command(default_uri(view.paths.root.parent))}")
+    if view.state == "finished" and view.tree.promoted():
+        lines.append(f"export  {study_command('export', view.paths.root)} --out DIR")
+    lines.append(f"page    {study_command('ui', view.paths.root)}")
     if view.state != "finished":
         unless = " (unless it is being run)" if view.state == "running" else ""
         lines.append(f"resume  {resume_command(view.paths.root)}{unless}")
@@ -91,7 +99,10 @@ def closing_lines(view: StudyView) -> list[str]:
 
 
 def claim_lines(view: StudyView) -> list[str]:
-    """What the study claims on test, with its interval; empty before it is finished."""
+    """What the study claims on test, with its interval; empty before it is finished.
+
+    The first reason is the headline, which stands under the table already.
+    """
     summary, lines = view.summary, []
     gain, winner = summary.get("gain_over_base"), summary.get("winner")
     if gain is not None:
@@ -101,13 +112,7 @@ def claim_lines(view: StudyView) -> list[str]:
             f"{100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}, "
             + (f"{gain['n']} seeds" if gain["n"] > 1 else "paired over items")
         )
-    return lines + [str(reason) for reason in summary.get("reasons", ())]
-
-
-def mlflow_command(runs: Path) -> str:
-    """The exact command that opens MLflow on the studies of a folder."""
-    database = runs.resolve() / "mlflow.db"
-    return f"mlflow ui --backend-store-uri {shlex.quote(f'sqlite:///{database}')}"
+    return lines + [str(reason) for reason in summary.get("reasons", ())[1:]]
 
 
 def resume_command(root: Path) -> str:

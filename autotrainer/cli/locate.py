@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from autotrainer.cli.nearest import did_you_mean
 from autotrainer.errors import ConfigError
 
 _LISTED = 8
@@ -39,6 +40,7 @@ def find_study(study: str | None, runs: Path) -> Path:
     more = f" and {len(known) - _LISTED} older" if len(known) > _LISTED else ""
     raise ConfigError(
         f"unknown study {study!r}: known in {runs} are {names}{more}; the path of one works too"
+        f"{did_you_mean(study, [path.name for path in known])}"
     )
 
 

@@ -76,10 +76,12 @@ class LiveProgress:
 
         self._console = Console()
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._setting_up = True
 
     def __enter__(self) -> Self:
         """Take the terminal."""
         self._live.start()
+        self._wait("setting up")
         return self
 
     def __exit__(
@@ -91,11 +93,23 @@ class LiveProgress:
     def say(self, text: str) -> None:
         """One line above the picture."""
         self._console.print(text, markup=False, highlight=False)
+        if self._setting_up:
+            self._wait(text)
+
+    def _wait(self, text: str) -> None:
+        """A bar for a step whose length nobody knows, with the time it has taken."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(24), TimeElapsedColumn())
+        bar = Progress(*columns, console=self._console, auto_refresh=False)
+        bar.add_task(text, total=None)
+        self._live.update(bar)
 
     def tick(self, view: StudyView) -> None:
         """Redraw."""
         from autotrainer.ui.terminal import live_renderable
 
+        self._setting_up = False
         self._live.update(live_renderable(view, time.time()))
 
 

@@ -79,6 +79,12 @@ def run(
     study: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Default: task, date and time.")
     ] = None,
+    mlflow_uri: Annotated[
+        str | None,
+        typer.Option(
+            "--mlflow-uri", metavar="URI", help="Tracking server or database. Default: mlflow.db in --runs."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan and cost; start and create nothing.")
     ] = False,
@@ -113,6 +119,7 @@ def run(
             "timeout_s": llm_timeout,
             "approve": approve,
         },
+        mlflow_uri=mlflow_uri,
     )
     asked = build_config(flags, runs)
     from autotrainer.study import study as studies  # after the cheap checks

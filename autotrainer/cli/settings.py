@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotrainer.cli.locate import new_study_id
+from autotrainer.cli.nearest import did_you_mean
 from autotrainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Flags:
     settings: tuple[str, ...] = ()
     llm: Mapping[str, Any] = field(default_factory=dict)
     """Keys of LlmSettings."""
+    mlflow_uri: str | None = None
 
 
 def build_config(flags: Flags, runs: Path) -> StudyConfig:
@@ -74,6 +76,8 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
         _apply(values, text)
     if isinstance(values.get("llm"), dict) and values["llm"].get("model") and flags.planner is None:
         values["planner"] = "llm"
+    if flags.mlflow_uri is not None:
+        values["tracking"] = {"mlflow_uri": flags.mlflow_uri}
     values.setdefault("model", default_model(str(values["budget_text"])))
     values["model"] = _absolute_model(values["model"])
     values.setdefault("id", new_study_id(str(values["task"]), runs))
@@ -163,7 +167,8 @@ def _apply(values: dict[str, Any], text: str) -> None:
     known = known_keys()
     if f"{section}.{name}" not in known:
         near = [item for item in known if item.startswith(f"{section}.")]
-        raise ConfigError(f"--set: unknown key {key.strip()!r}: known are {', '.join(near or known)}")
+        hint = did_you_mean(key.strip(), known)
+        raise ConfigError(f"--set: unknown key {key.strip()!r}: known are {', '.join(near or known)}{hint}")
     table = values.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--config: {section} = {table!r} is not allowed: it must be a table")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
-import secrets
-import socket
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autotrainer.cli.locate import find_study
 from autotrainer.cli.options import DEFAULT_RUNS, RunsOption, StudyArgument
 from autotrainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    import socket
 
 PORT = 8420
 
@@ -30,6 +30,8 @@ def ui(
     address that is printed.
     """
     root = find_study(study, runs)
+    import secrets
+
     import uvicorn
 
     from autotrainer.ui.web.app import LOOPBACK, build_app
@@ -46,6 +48,8 @@ def ui(
 
 
 def _is_loopback(host: str) -> bool:
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -53,6 +57,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    import socket
+
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -73,6 +73,11 @@ class StudyPaths:
         return self.root / "tree.svg"
 
     @property
+    def mlflow(self) -> Path:
+        """Where the study's mirror in MLflow is; for people and links."""
+        return self.root / "mlflow.json"
+
+    @property
     def graph_checkpoints(self) -> Path:
         """LangGraph's checkpoints; may be deleted at any time."""
         return self.root / "graph.sqlite"

@@ -131,9 +131,7 @@ def _script(view: StudyView, node: Node, folder: Path) -> list[str]:
             ),
         )
     except ConfigError as error:
-        return [
-            f"no train.py: {error}. `autotrainer run-node {view.config.id} {node.id}` repeats the node as it was"
-        ]
+        return [f"no train.py: {error}. `autotrainer run-node {view.config.id} {node.id}` repeats the node"]
     if travels:
         shutil.copytree(own, folder / "base")
     (folder / "data").mkdir()

@@ -119,8 +119,8 @@ def _check(segment: Segment) -> None:
     for hook in stage["hooks"]:
         if hook["point"] not in _INLINED:
             raise ConfigError(
-                f"hook {hook['ref']} at {hook['point']!r} needs the harness's own loop; a script can have hooks at "
-                f"{', '.join(_INLINED)}"
+                f"hook {hook['ref']} at {hook['point']!r} needs the harness's own loop; a script can have "
+                f"hooks at {', '.join(_INLINED)}"
             )
 
 

@@ -75,6 +75,15 @@ class NotifySettings(BaseModel):
     """The message is posted there as JSON, with `text` for chat systems."""
 
 
+class TrackingSettings(BaseModel):
+    """Where the study is mirrored for people."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+    mlflow_uri: str | None = Field(None, min_length=1)
+    """A tracking server or database; default: a database beside the studies."""
+
+
 class StudyConfig(BaseModel):
     """What was asked of a study; frozen in study.toml.
 
@@ -101,6 +110,7 @@ class StudyConfig(BaseModel):
     evaluation: EvalSettings = EvalSettings()
     notify: NotifySettings = NotifySettings()
     llm: LlmSettings = LlmSettings()
+    tracking: TrackingSettings = TrackingSettings()
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
@@ -166,6 +176,7 @@ def known_keys() -> tuple[str, ...]:
         "evaluation": EvalSettings,
         "notify": NotifySettings,
         "llm": LlmSettings,
+        "tracking": TrackingSettings,
     }
     keys = [f"recipe.{name}" for name in ("algorithm", *KNOBS)]
     return tuple(keys + [f"{name}.{key}" for name, model in sections.items() for key in model.model_fields])

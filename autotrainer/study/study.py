@@ -157,7 +157,7 @@ def run_study(
         if runtime.view().state == "finished":
             return runtime.view()
         _take_up(runtime)
-        tracker = MlflowTracker(runtime.paths.root.parent)
+        tracker = MlflowTracker(runtime.paths.root.parent, uri=runtime.config.tracking.mlflow_uri)
         try:
             tracker.mirror(runtime.view())  # a new database is made before the clock starts
             setup.prepare_study(runtime, progress=on_setup or (lambda text: None))

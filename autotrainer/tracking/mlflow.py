@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from autotrainer.contract.metrics import Metrics
 from autotrainer.errors import ContractError
 from autotrainer.study.view import StudyView
-from autotrainer.tracking import records
+from autotrainer.tracking import links, records
+from autotrainer.tracking.links import default_uri
 from autotrainer.tracking.records import RunRecord
 from autotrainer.tracking.traces import push_traces
 from autotrainer.tree.node import Node
@@ -37,11 +38,6 @@ _ENVIRONMENT = {
     "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false",
 }
 _Client: TypeAlias = Any  # mlflow ships no usable types
-
-
-def default_uri(runs: Path) -> str:
-    """The tracking URI of a folder of studies: a database beside them, that all of them share."""
-    return f"sqlite:///{runs.resolve() / 'mlflow.db'}"
 
 
 @dataclass
@@ -137,6 +133,7 @@ class MlflowTracker:
         if any(event.kind in ("llm_settled", "llm_decision") for event in fresh):
             runs = {node: run.id for node, run in mirror.runs.items()}
             push_traces(self._client, mirror.experiment, view, runs)
+            links.remember(view.paths, self.uri, mirror.experiment, mirror.runs[""].id)
         mirror.seq = len(view.events)
 
     def _find(self, view: StudyView) -> _Mirror:

@@ -78,6 +78,7 @@ def study_record(view: StudyView) -> RunRecord:
         **_identity(view, ""),
         "autotrainer.state": view.state,
         "autotrainer.phase": view.phase,
+        "autotrainer.folder": str(view.paths.root),
         "autotrainer.simulated": str(view.simulated).lower(),
         "autotrainer.mode": plan.mode if plan else "",
         "autotrainer.winner": promoted.id if promoted else "",

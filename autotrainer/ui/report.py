@@ -13,7 +13,7 @@ from markupsafe import Markup
 from autotrainer import __version__
 from autotrainer.files import write_text
 from autotrainer.study.view import StudyView
-from autotrainer.ui import facts, report_curves, report_words, text
+from autotrainer.ui import facts, report_curves, report_trust, report_words, text
 from autotrainer.ui.tree_picture import tree_picture, write_tree_picture
 
 _FILTERS = {
@@ -62,6 +62,11 @@ def render_report(view: StudyView, picture_svg: str) -> str:
         "nodes": report_words.node_rows(view),
         "commands": report_words.commands(view),
         "limits": report_words.limits(view),
+        "trust": report_trust.trust(view),
+        "ablations": report_trust.ablations(view),
+        "audit": report_trust.kill_audit(view),
+        "provable": report_trust.provable(view),
+        "money": report_trust.money(view),
         "asked": report_words.asked(view),
         "planned": report_words.planned(view),
         "why": facts.reason,

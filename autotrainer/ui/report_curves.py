@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from autotrainer.contract.metrics import Metrics
 from autotrainer.study.view import StudyView
+from autotrainer.tree.finding import Severity
 from autotrainer.tree.node import Node
 from autotrainer.ui import facts, text
 from autotrainer.ui.sparkline import Axes, sparkline
@@ -54,6 +55,7 @@ def _cells(view: StudyView, node: Node, metrics: Metrics, axes: dict[str, Axes])
     marks = [
         (before + found.onset_step, f"{text.clean(found.kind)} from step {found.onset_step}")
         for found in node.findings
+        if found.severity is not Severity.INFO
     ]
     cells = []
     for key, name in METRICS:

@@ -8,6 +8,7 @@ from typing import Any
 
 from autotrainer.files import decode_number
 from autotrainer.study.view import StudyView
+from autotrainer.tracking.links import mlflow_link
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
 from autotrainer.tree.state import NodeState, Validity
@@ -122,7 +123,14 @@ def commands(view: StudyView) -> list[tuple[str, str]]:
     rows = [
         (f"autotrainer run --config runs/{study}/study.toml --id {study}-again", "the whole study again"),
         (f"autotrainer show {study}", "tree and table in the terminal"),
+        (f"autotrainer ui {study}", "the study in the browser, with curves and rollouts"),
+        (f"autotrainer export {study} --out DIR", "the model, and a plain TRL script that trains it again"),
     ]
+    link = mlflow_link(view.paths)
+    if link is not None:
+        rows.append(
+            (link.command or link.url, f"the study in MLflow{f', at {link.url}' if link.command else ''}")
+        )
     if last is not None and last.attempt:
         rows += [
             (

@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture
 def page(browser, request):
-    """A page that fails the test on any script error or refused resource; its last picture is kept on request."""
+    """A page that fails the test on any script error or refusal; $SCREENSHOTS keeps its last picture."""
     context = browser.new_context(viewport={"width": 1400, "height": 860}, reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(15_000)

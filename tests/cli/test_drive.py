@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autotrainer.cli.drive import mlflow_command, resume_command
+from autotrainer.cli.drive import resume_command
 from autotrainer.errors import ConfigError, ExecutorError, StudyLockedError
 from autotrainer.study.view import StudyView
 from autotrainer.testing.trees import TreeBuilder
+from autotrainer.tracking.links import default_uri, open_command
 from autotrainer.tree.journal import Journal
 
 
@@ -118,5 +119,5 @@ def test_an_id_that_is_taken_is_refused(cli, make_study):
 
 def test_the_commands_that_are_printed_survive_a_shell(tmp_path: Path):
     runs = tmp_path / "my runs"
-    assert mlflow_command(runs) == f"mlflow ui --backend-store-uri 'sqlite:///{runs}/mlflow.db'"
+    assert open_command(default_uri(runs)) == f"mlflow ui --backend-store-uri 'sqlite:///{runs}/mlflow.db'"
     assert resume_command(runs / "one") == f"autotrainer resume one --runs '{runs}'"

@@ -39,7 +39,7 @@ _REPORT_CSP = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; f
 
 
 class StudyReader:
-    """The study as it is now; read anew only where its journal has grown. Safe to use from several threads."""
+    """The study as it is now; read anew only where its journal has grown. Safe in several threads."""
 
     def __init__(self, root: Path) -> None:
         """Read the study in a folder.
@@ -154,7 +154,7 @@ async def _events(reader: StudyReader, request: Request) -> AsyncIterator[str]:
 
 
 class Guard:
-    """Read-only, for known host names, with the token where there is one; sets the headers of every answer."""
+    """Read-only, for known host names, with the token where there is one; sets every answer's headers."""
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: tuple[str, ...]) -> None:
         """Stand before an application."""

@@ -162,7 +162,7 @@ def _skills(view: StudyView) -> list[dict[str, Any]]:
 
 
 def _gain(view: StudyView, node: Node) -> float | None:
-    """Dev against the nearest ancestor that has a score: a repair's parent may have been killed without one."""
+    """Dev against the nearest ancestor that has a score: a repair's parent may have none."""
     after = node.score("dev")
     ancestors = (step.score("dev") for step in reversed(view.tree.lineage(node.id)[:-1]))
     before = next((score for score in ancestors if score is not None), None)
@@ -237,7 +237,7 @@ def recipe_rows(node: Node) -> dict[str, str]:
 
 
 def harness_diff(view: StudyView, node: Node, other: Node | None = None) -> str:
-    """What the node's harness has that its parent's (or another node's) has not; empty where they are equal."""
+    """What the node's harness has that its parent's (or another node's) has not; empty where equal."""
     reference = other or (view.tree[node.parent] if node.parent else None)
     while other is None and reference is not None and not reference.harness and reference.parent:
         reference = view.tree[reference.parent]

@@ -21,8 +21,8 @@ def root(tmp_path_factory) -> Path:
     rows = [
         {
             "step": step, "prompt_id": f"p{group}", "group": group, "prompt": f"{group}+1=?", "tokens": 3,
-            "completion": f"<script>alert({place})</script>", "finish_reason": "stop", "reward": float(place == 1),
-            "advantage": 0.5, "components": '{"accuracy": 1.0}',
+            "completion": f"<script>alert({place})</script>", "finish_reason": "stop",
+            "reward": float(place == 1), "advantage": 0.5, "components": '{"accuracy": 1.0}',
         }
         for step in (1, 2) for group in (0, 1) for place in (0, 1)
     ]  # fmt: skip
