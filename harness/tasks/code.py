@@ -63,6 +63,9 @@ def cases_of(tests: str, function: str) -> list[tuple[list[Any], Any]] | None:
 class CodeTask(PooledTask):
     """Function synthesis. Procedural without data; `humaneval` and `mbpp` rows make tasks of their own."""
 
+    audit_items = 8
+    """Items of a split whose known answers the audit runs: each is a program in a sandbox."""
+
     def __init__(self, name: str = "code", rows: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the task up; with rows, in HumanEval's or MBPP's format, those are the items."""
         self.name, self._rows = name, rows

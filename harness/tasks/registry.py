@@ -1,6 +1,8 @@
 """Find a task by its name, and the facts that tasks.toml holds about it."""
 
-import importlib
+import importlib.util
+import os
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +26,17 @@ PLUGINS = Path(__file__).with_name("plugins")
 """Tasks of others: `<name>.py` with a function `task()` and `<name>.toml`, a table like those of tasks.toml."""
 
 
+DIRS_VARIABLE = "AUTOTRAINER_TASKS"
+"""More folders of plugins, for the command line; jobs have only what was copied into their harness."""
+
+
+def plugin(name: str) -> Path | None:
+    """Return the TOML file of a plugin, or None where there is no plugin of this name."""
+    folders = [PLUGINS, *(Path(part) for part in os.environ.get(DIRS_VARIABLE, "").split(os.pathsep) if part)]
+    found = (folder / f"{name}.toml" for folder in folders)
+    return next((path for path in found if path.is_file() and path.with_suffix(".py").is_file()), None)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
     """One table of tasks.toml; lengths are in tokens, the sizes in items."""
@@ -34,6 +47,8 @@ class TaskFacts:
     licence: str
     source: str
     sizes: dict[str, int]
+    sandbox: bool = False
+    """Whether the verifier runs programs."""
 
 
 def names() -> list[str]:
@@ -59,11 +74,22 @@ def load(name: str) -> Task:
     if name in SHIPPED:
         module, _, attribute = SHIPPED[name].partition(":")
         return cast("Task", getattr(importlib.import_module(f"harness.tasks.{module}"), attribute)())
-    if (PLUGINS / f"{name}.toml").is_file():
-        module_of_plugin = importlib.import_module(f"harness.tasks.plugins.{name}")
-        factory: Callable[[], Task] = module_of_plugin.task
-        return factory()
+    if (table := plugin(name)) is not None:
+        return _load_plugin(table.with_suffix(".py"))
     raise ValueError(f"unknown task {name!r}; known: {', '.join(names())}, and file:, hub:, gym: names")
+
+
+def _load_plugin(path: Path) -> Task:
+    spec = importlib.util.spec_from_file_location(f"autotrainer_tasks.{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    factory: Callable[[], Task] | None = getattr(module, "task", None)
+    if not callable(factory):
+        raise ValueError(f"{path} has no function task() that returns the task")
+    return factory()
 
 
 def facts(name: str, path: Path = FACTS_FILE) -> TaskFacts:
@@ -76,8 +102,8 @@ def facts(name: str, path: Path = FACTS_FILE) -> TaskFacts:
         from harness.tasks.measured import measured_facts
 
         return measured_facts(name)
-    if (PLUGINS / f"{name}.toml").is_file() and path == FACTS_FILE:
-        path = PLUGINS / f"{name}.toml"
+    if (table_of_plugin := plugin(name)) is not None and path == FACTS_FILE:
+        path = table_of_plugin
         tables = {name: tomllib.loads(path.read_text(encoding="utf-8"))}
     else:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
