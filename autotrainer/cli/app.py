@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autotrainer import __version__
-from autotrainer.cli import bench, control, doctor, estimate, library, run, show, tasks
+from autotrainer.cli import bench, control, doctor, estimate, importing, library, run, show, tasks
 from autotrainer.errors import AutotrainerError, ConfigError, SkillError, StudyLockedError
 
 _USER_ERRORS = (ConfigError, SkillError, StudyLockedError)
@@ -33,6 +33,7 @@ app.command("estimate")(estimate.estimate)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")
 app.add_typer(tasks.app, name="tasks")
+app.command("import")(importing.import_file)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 
