@@ -13,6 +13,7 @@ from harness.heartbeat import Heartbeat
 from harness.tasks.api import SPLITS
 from harness.tasks.audit import AuditError, audit_items, measure_lengths
 from harness.tasks.files import write_items
+from harness.tasks.leaks import find_leaks
 from harness.tasks.registry import facts, load
 
 DATA_SPLITS = ("train", "probe")
@@ -45,6 +46,8 @@ class PrepareRequest:
     vault_dir: Path
     max_completion_length: int
     output: Path
+    force: bool = False
+    """Go on where the audit fails; the manifest says so."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "PrepareRequest":
@@ -53,7 +56,7 @@ class PrepareRequest:
         Raises:
             ValueError: A key is missing, unknown or of the wrong type; the task or a split is unknown.
         """
-        if set(value) != _KEYS or value["schema_version"] != SCHEMA_VERSION:
+        if set(value) - {"force"} != _KEYS or value["schema_version"] != SCHEMA_VERSION:
             raise ValueError(f"prepare.json needs {sorted(_KEYS)}, schema_version 1; it has {sorted(value)}")
         model, sizes = value["model"], value["sizes"]
         if not isinstance(model, dict) or not isinstance(model.get("path"), str):
@@ -75,6 +78,7 @@ class PrepareRequest:
             vault_dir=Path(value["vault_dir"]),
             max_completion_length=value["max_completion_length"],
             output=Path(value["output"]),
+            force=value.get("force") is True,
         )
 
 
@@ -88,7 +92,13 @@ def prepare(request: PrepareRequest) -> dict[str, Any]:
     """
     task = load(request.task)
     splits = task.splits(request.sizes, request.seed)
-    audit = audit_items(task, splits)
+    audit: dict[str, Any] = {}
+    try:
+        audit = {**audit_items(task, splits), **find_leaks(splits)}
+    except AuditError as error:
+        if not request.force:
+            raise
+        audit = {**error.figures, **find_leaks(splits), "forced": str(error)}
     items = [item for name in SPLITS for item in splits[name]]
     lengths = measure_lengths(request.model_path, items, [task.gold(item) for item in items])
     if lengths["gold_tokens_max"] > request.max_completion_length:

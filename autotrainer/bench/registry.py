@@ -11,7 +11,7 @@ from typing import cast
 from autotrainer.bench.base import Benchmark
 from autotrainer.errors import ConfigError
 
-_INFRASTRUCTURE = frozenset({"base", "public_logs", "record", "registry"})
+_INFRASTRUCTURE = frozenset({"base", "integrity_nodes", "public_logs", "record", "registry"})
 _FOLDER = Path(__file__).parent
 
 

@@ -18,6 +18,7 @@ from autotrainer.cli import (
     doctor,
     estimate,
     export,
+    importing,
     init,
     library,
     run,
@@ -58,6 +59,7 @@ app.command("approve")(steer.approve)
 app.command("run-node")(control.run_node)
 app.add_typer(library.app, name="skills")
 app.add_typer(tasks.app, name="tasks")
+app.command("import")(importing.import_file)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 

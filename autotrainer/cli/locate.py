@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def find_study(study: str | None, runs: Path) -> Path:
 
 def new_study_id(task: str, runs: Path) -> str:
     """An id that no study under `runs` has: task, date and time, and a number where that is not enough."""
-    stem = f"{task}-{time.strftime('%Y%m%d-%H%M%S')}"
+    short = re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"\?.*", "", task).rpartition("/")[2]).strip("-")[:40] or "task"
+    stem = f"{short}-{time.strftime('%Y%m%d-%H%M%S')}"
     study, number = stem, 2
     while (runs / study).exists():
         study, number = f"{stem}-{number}", number + 1

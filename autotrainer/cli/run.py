@@ -76,6 +76,19 @@ def run(
         list[Path] | None,
         typer.Option("--skills", metavar="DIR", help="A folder of more skills; repeatable."),
     ] = None,
+    tasks: Annotated[
+        list[Path] | None,
+        typer.Option("--tasks", metavar="DIR", help="A folder of more tasks; repeatable."),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FN", help="Train on this function (TRL's or verl's signature); the judge stays."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start although the pre-launch audit fails; recorded.")
+    ] = False,
     study: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Default: task, date and time.")
     ] = None,
@@ -110,6 +123,9 @@ def run(
         study=study,
         config=config,
         skills=tuple(skills or ()),
+        tasks=tuple(tasks or ()),
+        reward=reward,
+        force=force,
         settings=tuple(settings or ()),
         llm={
             "model": llm,
@@ -134,6 +150,10 @@ def run(
         f"study {asked.id}: task {asked.task}, model {asked.model}{default}, seed {asked.seed}, in {root}",
         err=json_output,
     )
+    if asked.reward is not None:
+        typer.echo(
+            f"trained on {asked.reward}, judged by the verifier of {asked.task.partition('?')[0]}", err=json_output
+        )
     if detach:
         _detach(root)
     else:

@@ -36,6 +36,9 @@ class Flags:
     study: str | None = None
     config: Path | None = None
     skills: tuple[Path, ...] = ()
+    tasks: tuple[Path, ...] = ()
+    reward: str | None = None
+    force: bool = False
     settings: tuple[str, ...] = ()
     llm: Mapping[str, Any] = field(default_factory=dict)
     """Keys of LlmSettings."""
@@ -50,7 +53,7 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
     """
     from autotrainer.library.places import skill_dirs
     from autotrainer.study.config import StudyConfig
-    from autotrainer.study.setup import task_facts, task_table
+    from autotrainer.study.tasks import PREFIXES, absolute_reward, described, task_facts, task_table
 
     values = read_config(flags.config) if flags.config else {}
     given = {
@@ -66,11 +69,19 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
     asked = (*map(Path, values.get("skills_dirs", ())), *flags.skills)
     if folders := skill_dirs(asked):
         values["skills_dirs"] = [str(path) for path in folders]
+    if flags.tasks:
+        values["tasks_dirs"] = [*values.get("tasks_dirs", ()), *(str(path.resolve()) for path in flags.tasks)]
+    if flags.reward is not None:
+        values["reward"] = absolute_reward(flags.reward)
+    if flags.force:
+        values["force"] = True
     if "task" not in values:
         raise ConfigError(f"no task: give --task NAME, one of {', '.join(sorted(task_table()))}")
     if "budget_text" not in values:
         raise ConfigError("no budget: give --budget NxDxT, as in 2xCPUx6m or 8xH100x24h")
-    task_facts(str(values["task"]))
+    if str(values["task"]).startswith(PREFIXES):
+        values["task"] = described(str(values["task"]))["name"]
+    task_facts(str(values["task"]), values.get("tasks_dirs", ()))
     _apply_llm(values, flags)
     for text in flags.settings:
         _apply(values, text)

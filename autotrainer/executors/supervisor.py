@@ -16,10 +16,12 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,8 @@ from types import FrameType
 from typing import Any
 
 POLL_S = 0.2
+SANDBOX_SOCKET = "AUTOTRAINER_SANDBOX_SOCKET"
+"""A job with this variable gets a broker that runs programs for it (sandboxes/broker.py)."""
 LOCK_LIMIT_S = 5.0
 ISOLATION_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
@@ -152,6 +156,7 @@ class Supervisor:
         self.launch: dict[str, Any] = json.loads((folder / "launch.json").read_text(encoding="utf-8"))
         self.started = time.time()
         self.process: subprocess.Popen[bytes] | None = None
+        self.broker: subprocess.Popen[bytes] | None = None
         self.job_create_time: float | None = None
         self.exit_code: int | None = None
         self.grade = "C"
@@ -176,6 +181,8 @@ class Supervisor:
                 self._stay()
         finally:
             self._end_all()
+            if self.broker is not None:
+                shutil.rmtree(self._broker_folder, ignore_errors=True)
         ended = time.time()
         if read_json(self.folder / "result.json") is None:
             write_json(self.folder / "result.json", self._crashed(trouble, ended))
@@ -189,7 +196,7 @@ class Supervisor:
                 self.process = subprocess.Popen(
                     argv,
                     cwd=self.launch["cwd"],
-                    env=self.launch["env"],
+                    env=self._environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -202,6 +209,22 @@ class Supervisor:
         self.job_create_time = None if facts is None else facts[2]
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         return None
+
+    def _environment(self) -> dict[str, str]:
+        """The job's environment; one that asks for a sandbox's socket gets a broker outside of its isolation."""
+        env: dict[str, str] = dict(self.launch["env"])
+        if SANDBOX_SOCKET in env:
+            place = self._broker_folder = tempfile.mkdtemp(prefix="autotrainer-broker-")
+            env[SANDBOX_SOCKET] = f"{place}/socket"
+            self.broker = subprocess.Popen(
+                [sys.executable, "-s", "-m", "sandboxes.broker", env[SANDBOX_SOCKET]],
+                env={**os.environ, "PYTHONPATH": str(_shipped_root())},
+                cwd="/",
+                stdin=subprocess.PIPE,  # it ends when this closes: with us
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        return env
 
     def _isolated(self) -> list[str]:
         """The job's argv in the best isolation there is; one that hides nothing is trusted and runs as it is.

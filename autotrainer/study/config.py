@@ -102,6 +102,12 @@ class StudyConfig(BaseModel):
     policy: str = "auto"
     """`auto`: the one that the planner is meant for."""
     skills_dirs: tuple[str, ...] = ()
+    tasks_dirs: tuple[str, ...] = ()
+    """Folders of task plugins."""
+    reward: str | None = None
+    """A user's reward function, FILE.py:FUNCTION: what is trained on; what is judged stays the task's verifier."""
+    force: bool = False
+    """Start although the pre-launch audit failed."""
     evidence: str = Field("auto", min_length=1)
     """Earlier studies' evidence on skills: auto (this user's store), none, or the path of a store."""
     recipe: dict[str, KnobValue] = Field(default_factory=dict)

@@ -34,7 +34,7 @@ def estimate(config: StudyConfig) -> dict[str, Any]:
     Raises:
         ConfigError: model size, device kind or budget do not allow an estimate or a plan.
     """
-    budget, facts = parse_budget(config.budget_text), task_facts(config.task)
+    budget, facts = parse_budget(config.budget_text), task_facts(config.task, config.tasks_dirs)
     cap = int(facts["max_completion_length"])
     overrides = {key: value for key, value in config.recipe.items() if key != "algorithm"}
     stage = careful_recipe(config.model, config.task, config.seed, 2, cap, overrides).stages[0]

@@ -13,6 +13,7 @@ from autotrainer.executors.environment import job_environment
 from autotrainer.recipe.compile import job_stages
 from autotrainer.recipe.recipe import Recipe
 from autotrainer.study.runtime import Runtime
+from autotrainer.study.tasks import sandbox_environment
 from autotrainer.tree.node import Node
 from autotrainer.workspace.digest import frozen_digests
 
@@ -133,6 +134,7 @@ def launch(
         cwd=str(workspace),
         env={
             **job_environment(own, workspace),
+            **sandbox_environment(runtime.config),
             "TMPDIR": str(scratch),
             "TRITON_CACHE_DIR": str(scratch / "triton"),
         },

@@ -105,9 +105,10 @@ class Runtime:
     def careful_recipe(self, steps: int) -> Recipe:
         """The careful recipe of this study's model and task with the user's overrides."""
         from autotrainer.recipe.careful import careful_recipe
+        from autotrainer.study.tasks import with_own_reward
 
         overrides = {key: value for key, value in self.config.recipe.items() if key != "algorithm"}
-        return careful_recipe(
+        recipe = careful_recipe(
             self.config.model,
             self.config.task,
             self.config.seed,
@@ -115,6 +116,7 @@ class Runtime:
             self.max_completion_length,
             overrides,
         )
+        return with_own_reward(recipe, self.config.reward)
 
     @property
     def beliefs(self) -> Mapping[str, float]:

@@ -21,7 +21,10 @@ from autotrainer.search.planning import make_plan
 from autotrainer.study import evaluator_job, evidence
 from autotrainer.study.jobs import job_spec, launch
 from autotrainer.study.runtime import Runtime
+from autotrainer.study.tasks import copy_own, task_facts, task_table
 from autotrainer.workspace.copy import copy_pristine
+
+__all__ = ["SMOKE_STEPS", "prepare_data", "prepare_study", "task_facts", "task_table"]
 
 SMOKE_STEPS = 6
 _SETUP_LIMIT_S = 1800.0
@@ -33,7 +36,10 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
         return
     if runtime.view().last("study_prepared") is None:
         manifest = prepare_data(runtime, progress)
-        _check_audit(manifest)
+        if not runtime.config.force:
+            _check_audit(manifest)
+        elif "forced" in manifest.audit:
+            progress(f"the audit failed and --force was given: {manifest.audit['forced']}")
         _check_sizes(runtime, manifest)
         progress(f"smoke run: {SMOKE_STEPS} steps of the careful recipe")
         evaluator_job.ensure_running(runtime)
@@ -61,6 +67,7 @@ def prepare_study(runtime: Runtime, *, progress: Callable[[str], None] = lambda 
 def prepare_data(runtime: Runtime, progress: Callable[[str], None]) -> Manifest:
     """The pristine harness, data and vault; what was done before is kept."""
     copy_pristine(shipped_tree("harness"), shipped_tree("sandboxes"), runtime.paths.pristine)
+    copy_own(runtime.config, runtime.paths.pristine / "harness")
     progress("preparing data, vault and verifier audit")
     _run(runtime, "prepare", _launch_prepare, progress)
     return Manifest.read(runtime.paths.manifest)
@@ -98,7 +105,7 @@ def _launch_prepare(runtime: Runtime, job_id: str) -> None:
     for folder in (paths.data, paths.vault):
         folder.mkdir(parents=True, exist_ok=True)
     paths.vault.chmod(0o700)
-    facts = task_facts(runtime.config.task)
+    facts = task_facts(runtime.config.task, runtime.config.tasks_dirs)
     spec: dict[str, Any] = {
         "schema_version": 1,
         "task": runtime.config.task,
@@ -109,6 +116,7 @@ def _launch_prepare(runtime: Runtime, job_id: str) -> None:
         "vault_dir": str(paths.vault),
         "max_completion_length": facts["max_completion_length"],
         "output": str(paths.job(job_id)),
+        **({"force": True} if runtime.config.force else {}),
     }
     launch(
         runtime,
@@ -120,25 +128,6 @@ def _launch_prepare(runtime: Runtime, job_id: str) -> None:
         writable=[paths.data, paths.vault],
         spec=spec,
     )
-
-
-def task_table() -> dict[str, dict[str, Any]]:
-    """The shipped tasks: name to facts, as in harness/tasks/tasks.toml."""
-    import tomllib
-
-    return tomllib.loads((shipped_tree("harness") / "tasks" / "tasks.toml").read_text(encoding="utf-8"))
-
-
-def task_facts(name: str) -> dict[str, Any]:
-    """The facts of a task.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
-    tasks = task_table()
-    if name not in tasks:
-        raise ConfigError(f"unknown task {name!r}: known are {', '.join(sorted(tasks))}")
-    return tasks[name]
 
 
 def _check_audit(manifest: Manifest) -> None:

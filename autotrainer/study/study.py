@@ -33,6 +33,7 @@ from autotrainer.study.notify import notify
 from autotrainer.study.runtime import Runtime
 from autotrainer.study.steering import take_steering
 from autotrainer.study.stop_file import StopFile
+from autotrainer.study.tasks import check_reward
 from autotrainer.study.view import StudyView
 from autotrainer.tracking.base import Tracker
 from autotrainer.tracking.mlflow import MlflowTracker
@@ -64,7 +65,8 @@ def validate(config: StudyConfig) -> None:
         ConfigError: task, model, planner, policy, skill folder, budget or a knob is wrong.
     """
     parse_budget(config.budget_text)
-    facts = setup.task_facts(config.task)
+    facts = setup.task_facts(config.task, config.tasks_dirs)
+    check_reward(config.reward)
     resolve_model(config.model)
     planner(config.planner)
     if config.llm.model is not None:

@@ -1,0 +1,1 @@
+"""Training scripts and configs of other tools, read into a study."""

@@ -1,0 +1,1 @@
+"""Tasks of others, copied here when a study is created."""
