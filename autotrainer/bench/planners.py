@@ -1,7 +1,7 @@
-"""Search against the tuners that people use, at equal device time (suites: simulated, cpu).
+"""Search against the tuners that people use, at equal device time; SIMULATED (suites: large, small).
 
-`simulated`: the same study loop in the simulated world, SIMULATED and labelled so; `cpu`: real studies of the
-shipped model in cells of one core and three minutes, one file a cell, resumable.
+The same study loop in the simulated world: `large` has the nodes and times of a day on eight GPUs, `small` those
+of twenty minutes on one core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from autotrainer.bench.base import BenchOptions
 from autotrainer.bench.simulated import figures
 from autotrainer.bench.simulated.tournament import cells, run_cells
+from autotrainer.bench.simulated.tuners import SETTINGS
 from autotrainer.errors import ConfigError
 from autotrainer.simulation.surface import FAMILIES
 
@@ -29,7 +30,6 @@ BASELINES: dict[str, tuple[str, ...]] = {
 SEEDS = 8
 FIRST_SEED = 5000
 """Surfaces from this seed on were never looked at while the planner was built."""
-_SETTINGS = ("large", "small")
 
 
 def run(options: BenchOptions) -> dict[str, Any]:
@@ -38,24 +38,20 @@ def run(options: BenchOptions) -> dict[str, Any]:
     Raises:
         ConfigError: the suite is unknown.
     """
-    suite = options.suite or "simulated"
-    if suite == "cpu":
-        from autotrainer.bench.cpu_cells.suite import run_cpu_suite
-
-        return run_cpu_suite(options)
-    if suite != "simulated":
-        raise ConfigError(f"unknown suite {suite!r} of planners: known are cpu, simulated")
+    suite = options.suite or "large"
+    if suite not in SETTINGS:
+        raise ConfigError(f"unknown suite {suite!r} of planners: known are {', '.join(SETTINGS)}")
     seeds = range(FIRST_SEED, FIRST_SEED + (options.seeds or SEEDS))
     tuners = [OURS, "rules-restarts", *(name for variants in BASELINES.values() for name in variants)]
     rows = run_cells(
-        cells(_SETTINGS, list(FAMILIES), seeds, tuners),
+        cells([suite], list(FAMILIES), seeds, tuners),
         done=lambda done, total: options.progress(f"{done} of {total} studies") if done % 100 == 0 else None,
     )
-    found = {setting: compare([row for row in rows if row["setting"] == setting]) for setting in _SETTINGS}
     return {
-        "name": "planners-simulated",
+        "name": "planners" if suite == "large" else f"planners-{suite}",
         "simulated": True,
-        "figures": {**found["large"], "small": found["small"]},
+        "suite": suite,
+        "figures": compare(rows),
         "rows": [{key: value for key, value in row.items() if key != "curve"} for row in rows],
     }
 
