@@ -121,7 +121,13 @@ class RewardPool:
     """
 
     def __init__(
-        self, file: Path, function: str, *, timeout_s: float = 5.0, workers: int = 2, python: str | None = None
+        self,
+        file: Path,
+        function: str,
+        *,
+        timeout_s: float = 5.0,
+        workers: int = 2,
+        python: str | None = None,
     ) -> None:
         """Remember what to run.
 

@@ -75,7 +75,11 @@ class BubblewrapBackend:
         with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
             os.chmod(folder, 0o755)
             return run_watched(
-                [*self._line(program, limits, folder), "--", *limited(inside(program.argv), limits, user, inner_python())],
+                [
+                    *self._line(program, limits, folder),
+                    "--",
+                    *limited(inside(program.argv), limits, user, inner_python()),
+                ],
                 stdin=program.stdin,
                 limits=limits,
                 env=environment(program, "/tmp"),
@@ -83,14 +87,23 @@ class BubblewrapBackend:
 
     def _line(self, program: Program, limits: Limits, folder: str) -> Iterator[str]:
         yield from (shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session", "--unshare-ipc")
-        yield from ("--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
+        yield from (
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--cap-drop",
+            "ALL",
+        )
         if os.getuid() == 0:  # given up by the limiter, which becomes another user inside
             yield from ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
         else:
             yield "--unshare-user"
         yield from ("--hostname", "sandbox")
         for path in system_paths():
-            yield from (("--symlink", os.readlink(path), path) if os.path.islink(path) else ("--ro-bind", path, path))
+            yield from (
+                ("--symlink", os.readlink(path), path) if os.path.islink(path) else ("--ro-bind", path, path)
+            )
         if not Path(sys.base_prefix).is_relative_to("/usr"):
             yield from ("--perms", "0755", "--dir", "/opt", "--ro-bind", sys.base_prefix, INTERPRETER)
         yield from ("--proc", "/proc", "--dev", "/dev")
@@ -137,7 +150,11 @@ def _bubblewrap_complaint() -> str:
         outcome = BubblewrapBackend().run(Program((sys.executable, "-c", "print(1)")), Limits(wall_s=20))
     except (SandboxError, OSError) as error:
         return str(error)
-    return "" if outcome.stdout == b"1\n" else outcome.stderr.decode("utf-8", "replace").strip()[:200] or "failed"
+    return (
+        ""
+        if outcome.stdout == b"1\n"
+        else outcome.stderr.decode("utf-8", "replace").strip()[:200] or "failed"
+    )
 
 
 class ContainerBackend:
@@ -154,9 +171,12 @@ class ContainerBackend:
         tool = self._tool()
         if tool is None:
             return "neither docker, podman nor apptainer is installed and answers"
-        if tool != "apptainer" and subprocess.run(
-            [tool, "image", "inspect", self.image], capture_output=True, check=False, timeout=20
-        ).returncode:
+        if (
+            tool != "apptainer"
+            and subprocess.run(
+                [tool, "image", "inspect", self.image], capture_output=True, check=False, timeout=20
+            ).returncode
+        ):
             return f"{tool} has no image {self.image}: pull it or set AUTOTRAINER_SANDBOX_IMAGE"
         return ""
 
@@ -177,12 +197,33 @@ class ContainerBackend:
         """The command line: no network, read-only root, no capabilities, limits as the tool's own."""
         if tool == "apptainer":
             return [
-                *("apptainer", "exec", "--containall", "--no-home", "--net", "--network", "none", "--cleanenv"),
+                *(
+                    "apptainer",
+                    "exec",
+                    "--containall",
+                    "--no-home",
+                    "--net",
+                    "--network",
+                    "none",
+                    "--cleanenv",
+                ),
                 *("--memory", f"{limits.memory_mib}M", "--pids-limit", str(limits.processes)),
                 *("--bind", f"{folder}:/work:ro", "--pwd", "/work", self.image, *program.argv),
             ]
         return [
-            *(tool, "run", "--rm", "-i", "--name", name, "--network", "none", "--read-only", "--cap-drop", "ALL"),
+            *(
+                tool,
+                "run",
+                "--rm",
+                "-i",
+                "--name",
+                name,
+                "--network",
+                "none",
+                "--read-only",
+                "--cap-drop",
+                "ALL",
+            ),
             *("--security-opt", "no-new-privileges", "--user", "65534:65534"),
             *("--memory", f"{limits.memory_mib}m", "--memory-swap", f"{limits.memory_mib}m"),
             *("--pids-limit", str(limits.processes), "--ulimit", f"cpu={limits.cpu_s}"),
@@ -230,7 +271,9 @@ class ProcessBackend:
         with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
             for name, content in program.files.items():
                 (Path(folder) / name).write_bytes(content)
-            argv = [arg.replace("/tmp/", f"{folder}/") if arg.startswith("/tmp/") else arg for arg in program.argv]
+            argv = [
+                arg.replace("/tmp/", f"{folder}/") if arg.startswith("/tmp/") else arg for arg in program.argv
+            ]
             return run_watched(
                 limited(tuple(argv), limits),
                 stdin=program.stdin,
@@ -263,4 +306,6 @@ def backend(name: str = "auto") -> Backend:
         if not complaint:
             return choices[one]
         complaints.append(f"{one}: {complaint}")
-    raise SandboxError("; ".join(complaints) + "; the plain process has to be asked for: AUTOTRAINER_SANDBOX=process")
+    raise SandboxError(
+        "; ".join(complaints) + "; the plain process has to be asked for: AUTOTRAINER_SANDBOX=process"
+    )

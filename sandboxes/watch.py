@@ -55,7 +55,10 @@ def _watch(
     process: subprocess.Popen[bytes], stdin: bytes, limits: Limits, started: float
 ) -> tuple[Ending, bytes, bytes]:
     assert process.stdin and process.stdout and process.stderr
-    chunks: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    chunks: dict[int, bytearray] = {
+        process.stdout.fileno(): bytearray(),
+        process.stderr.fileno(): bytearray(),
+    }
     order = list(chunks)
     rest, ending, looked = memoryview(stdin), Ending.EXITED, 0.0
     with selectors.DefaultSelector() as selector:
@@ -90,9 +93,7 @@ def _watch(
     return ending, out, err
 
 
-def _feed(
-    process: subprocess.Popen[bytes], selector: selectors.BaseSelector, rest: memoryview
-) -> memoryview:
+def _feed(process: subprocess.Popen[bytes], selector: selectors.BaseSelector, rest: memoryview) -> memoryview:
     assert process.stdin
     try:
         rest = rest[os.write(process.stdin.fileno(), rest[:65_536]) :] if rest else rest

@@ -47,7 +47,10 @@ def find_study(study: str | None, runs: Path) -> Path:
 
 def new_study_id(task: str, runs: Path) -> str:
     """An id that no study under `runs` has: task, date and time, and a number where that is not enough."""
-    short = re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"\?.*", "", task).rpartition("/")[2]).strip("-")[:40] or "task"
+    short = (
+        re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"\?.*", "", task).rpartition("/")[2]).strip("-")[:40]
+        or "task"
+    )
     stem = f"{short}-{time.strftime('%Y%m%d-%H%M%S')}"
     study, number = stem, 2
     while (runs / study).exists():

@@ -152,7 +152,8 @@ def run(
     )
     if asked.reward is not None:
         typer.echo(
-            f"trained on {asked.reward}, judged by the verifier of {asked.task.partition('?')[0]}", err=json_output
+            f"trained on {asked.reward}, judged by the verifier of {asked.task.partition('?')[0]}",
+            err=json_output,
         )
     if detach:
         _detach(root)

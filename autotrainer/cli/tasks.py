@@ -13,7 +13,9 @@ from autotrainer.errors import ConfigError
 TasksOption: TypeAlias = Annotated[
     list[Path] | None, typer.Option("--tasks", metavar="DIR", help="A folder of more tasks; repeatable.")
 ]
-NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="TASK", help="A name from `tasks list`, or file:, hub:, gym:.")]
+NameArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TASK", help="A name from `tasks list`, or file:, hub:, gym:.")
+]
 
 app = typer.Typer(help="The tasks that can be learned.", rich_markup_mode=None)
 

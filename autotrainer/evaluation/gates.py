@@ -100,7 +100,11 @@ def _overlap(evidence: NodeEvidence) -> list[str]:
     judged = set(evidence.judged_questions)
     shared = sum(prompt in judged for prompt in evidence.rollout_prompts)
     share = shared / len(evidence.rollout_prompts)
-    return [f"{shared} of {len(evidence.rollout_prompts)} rollouts are of judged items"] if share > OVERLAP else []
+    return (
+        [f"{shared} of {len(evidence.rollout_prompts)} rollouts are of judged items"]
+        if share > OVERLAP
+        else []
+    )
 
 
 def _perturbed(evidence: NodeEvidence, seed: int) -> list[str]:
@@ -112,7 +116,9 @@ def _perturbed(evidence: NodeEvidence, seed: int) -> list[str]:
     low = float(np.quantile(draws, 0.005))
     if low <= PERTURBED_GAP:
         return []
-    return [f"dev is {gaps.mean():.2f} above its perturbed variant (at least {low:.2f}, {PERTURBED_GAP} is allowed)"]
+    return [
+        f"dev is {gaps.mean():.2f} above its perturbed variant (at least {low:.2f}, {PERTURBED_GAP} is allowed)"
+    ]
 
 
 def _second(evidence: NodeEvidence) -> list[str]:
@@ -126,7 +132,9 @@ def _train_gap(evidence: NodeEvidence) -> list[str]:
     if evidence.train_reward is None or not evidence.dev:
         return []
     gap = evidence.train_reward - fmean(evidence.dev.values()) - evidence.base_gap
-    return [f"training reward is {gap:.2f} above dev, beyond the base's own gap"] if gap > TRAIN_DEV_GAP else []
+    return (
+        [f"training reward is {gap:.2f} above dev, beyond the base's own gap"] if gap > TRAIN_DEV_GAP else []
+    )
 
 
 def _identity(evidence: NodeEvidence) -> list[str]:

@@ -119,7 +119,10 @@ def _verl(value: dict[str, Any], found: Found) -> Found:
         else:
             take_file(files, found)
     settings.pop("data.val_files", None)
-    file, name = settings.pop("custom_reward_function.path", None), settings.pop("custom_reward_function.name", None)
+    file, name = (
+        settings.pop("custom_reward_function.path", None),
+        settings.pop("custom_reward_function.name", None),
+    )
     if file:
         place = Path(str(file)).expanduser()
         place = place if place.is_absolute() else found.source.parent / place

@@ -52,7 +52,9 @@ def take_file(text: str, found: Found) -> None:
             break
     query = f"?{urlencode(options, quote_via=quote)}" if options else ""
     found.values["task"] = f"file:{place.resolve()}{query}"
-    found.remark(f"data file {text}: judged by the verifier exact; another is chosen with verifier= in the task")
+    found.remark(
+        f"data file {text}: judged by the verifier exact; another is chosen with verifier= in the task"
+    )
 
 
 def _columns(path: Path) -> set[str]:

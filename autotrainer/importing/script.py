@@ -81,7 +81,9 @@ def literal(node: ast.expr, names: dict[str, Any]) -> Any:
         key = f"args.{node.attr}"
         if key in names:
             return names[key]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.FloorDiv):
+    if isinstance(node, ast.BinOp) and isinstance(
+        node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.FloorDiv
+    ):
         left, right = literal(node.left, names), literal(node.right, names)
         if all(isinstance(side, int | float) for side in (left, right)):
             operations = {"Add": left.__add__, "Sub": left.__sub__, "Mult": left.__mul__}
@@ -108,15 +110,11 @@ def _keywords(call: ast.Call, names: dict[str, Any], found: Found) -> dict[str, 
     return values
 
 
-def _take_trainer(
-    call: ast.Call, names: dict[str, Any], found: Found, tree: ast.Module, path: Path
-) -> None:
+def _take_trainer(call: ast.Call, names: dict[str, Any], found: Found, tree: ast.Module, path: Path) -> None:
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     if "model" in given:
         found.values["model"] = _model(given["model"], names, tree, found)
-    functions = {
-        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     rewards = given.get("reward_funcs")
     listed = rewards.elts if isinstance(rewards, ast.List | ast.Tuple) else [rewards] if rewards else []
     for one in listed:

@@ -11,17 +11,51 @@ from autotrainer.recipe.knobs import KNOBS
 
 OURS = frozenset(
     {
-        *("output_dir", "logging_steps", "save_steps", "save_strategy", "report_to", "run_name", "push_to_hub"),
-        *("eval_strategy", "eval_steps", "log_completions", "bf16", "fp16", "use_cpu", "gradient_checkpointing"),
-        *("do_train", "do_eval", "overwrite_output_dir", "logging_strategy", "save_total_limit", "hub_model_id"),
-        *("logging_first_step", "remove_unused_columns", "disable_tqdm", "logging_dir", "num_completions_to_print"),
+        *(
+            "output_dir",
+            "logging_steps",
+            "save_steps",
+            "save_strategy",
+            "report_to",
+            "run_name",
+            "push_to_hub",
+        ),
+        *(
+            "eval_strategy",
+            "eval_steps",
+            "log_completions",
+            "bf16",
+            "fp16",
+            "use_cpu",
+            "gradient_checkpointing",
+        ),
+        *(
+            "do_train",
+            "do_eval",
+            "overwrite_output_dir",
+            "logging_strategy",
+            "save_total_limit",
+            "hub_model_id",
+        ),
+        *(
+            "logging_first_step",
+            "remove_unused_columns",
+            "disable_tqdm",
+            "logging_dir",
+            "num_completions_to_print",
+        ),
         *("torch_dtype", "dtype", "attn_implementation", "steps_per_generation"),
     }
 )
 """What the harness decides by itself, or what changes no result; dropped with a remark."""
 
 _BY_ARGUMENT = {knob.argument: knob for knob in KNOBS.values() if knob.argument}
-_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "generation_batch_size")
+_BATCH = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "num_generations",
+    "generation_batch_size",
+)
 _NORMAL = {True: "group", False: "none"}
 
 

@@ -27,7 +27,9 @@ def read_file(path: Path) -> Found:
         raise ConfigError(f"{path}: only .py, .yaml and .yml files can be imported")
     if len(found.rewards) > 1:
         for extra in found.rewards[1:]:
-            found.not_understood("reward_funcs", f"{extra.rpartition(':')[2]}: a study has one reward of its own")
+            found.not_understood(
+                "reward_funcs", f"{extra.rpartition(':')[2]}: a study has one reward of its own"
+            )
     if found.rewards:
         found.values["reward"] = found.rewards[0]
     found.values = {key: value for key, value in found.values.items() if value is not None}

@@ -70,7 +70,9 @@ def task_facts(name: str, dirs: Sequence[str] = ()) -> dict[str, Any]:
     tasks = task_table(dirs)
     if name not in tasks:
         known = ", ".join(sorted(tasks))
-        raise ConfigError(f"unknown task {name!r}: known are {known}; file:DATA.jsonl, hub:OWNER/NAME, gym:NAME too")
+        raise ConfigError(
+            f"unknown task {name!r}: known are {known}; file:DATA.jsonl, hub:OWNER/NAME, gym:NAME too"
+        )
     return tasks[name]
 
 

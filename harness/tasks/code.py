@@ -129,9 +129,7 @@ class CodeTask(PooledTask):
         outcome = call_function(program_of(completion), str(columns["function"]), inputs)
         if outcome.values is None:
             return Verdict(None if outcome.sandbox_failed else 0.0, outcome.reason)
-        wrong = sum(
-            not _equal(value, case[1]) for value, case in zip(outcome.values, cases, strict=True)
-        )
+        wrong = sum(not _equal(value, case[1]) for value, case in zip(outcome.values, cases, strict=True))
         return Verdict(float(wrong == 0), "correct" if wrong == 0 else f"{wrong} of {len(cases)} tests fail")
 
     def gold(self, item: Item) -> str:

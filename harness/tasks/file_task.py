@@ -63,7 +63,9 @@ def full_name(name: str) -> str:
             raise ValueError(f"{path}: unknown suffix {path.suffix!r}; known: {', '.join(SUFFIXES)}")
         beside = path.with_suffix(".toml")
         if beside.is_file():
-            table = {key: str(value) for key, value in tomllib.loads(beside.read_text(encoding="utf-8")).items()}
+            table = {
+                key: str(value) for key, value in tomllib.loads(beside.read_text(encoding="utf-8")).items()
+            }
             _, _, options = parse_name(f"{kind}:{place}?{urlencode(table | given)}")
         place = str(path)
     return f"{kind}:{place}?{urlencode(options, quote_via=quote)}"

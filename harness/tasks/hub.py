@@ -22,7 +22,9 @@ class HubTask(FixedTask):
 
     def _item(self, row: Mapping[str, object], number: int) -> Item:
         item = super()._item(row, number)
-        return Item.of(item.prompt, item.answer, {**item.columns, "official": str(row.get("official", "train"))})
+        return Item.of(
+            item.prompt, item.answer, {**item.columns, "official": str(row.get("official", "train"))}
+        )
 
     def split(self, item: Item) -> str:
         """Return holdout or test for a published test row, else what the content's hash says, but test."""

@@ -64,7 +64,10 @@ class LogicTask(PooledTask):
     def _item(claims: list[Claim], world: tuple[bool, ...]) -> Item:
         text = " ".join(say(claim) for claim in claims)
         prompt = [
-            {"role": "user", "content": f"{text} Knights (T) tell the truth, knaves (L) lie. {NAMES[: len(world)]}=?"}
+            {
+                "role": "user",
+                "content": f"{text} Knights (T) tell the truth, knaves (L) lie. {NAMES[: len(world)]}=?",
+            }
         ]
         answer = "".join("T" if knight else "L" for knight in world)
         return Item.of(prompt, answer, {"level": f"people_{len(world)}", "key": text})

@@ -25,9 +25,14 @@ def measured_facts(name: str) -> "TaskFacts":
 
     if name.startswith("gym:"):
         GymTask(name.partition(":")[2])
-        return TaskFacts(f"reasoning-gym {name[4:]}", 128, 128, "Apache-2.0", "reasoning-gym", {
-            split: min(LARGEST[split], 256) for split in SPLITS
-        })
+        return TaskFacts(
+            f"reasoning-gym {name[4:]}",
+            128,
+            128,
+            "Apache-2.0",
+            "reasoning-gym",
+            {split: min(LARGEST[split], 256) for split in SPLITS},
+        )
     _, place, options = parse_name(name)
     task = data_task(name)
     counts = dict.fromkeys(SPLITS, 0)

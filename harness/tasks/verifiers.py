@@ -8,7 +8,9 @@ from decimal import Decimal, InvalidOperation
 from harness.tasks.api import Verdict
 
 _NUMBER = r"[-+]?\$?[0-9][0-9,]*(?:\.[0-9]+)?"
-_MARKED = re.compile(rf"(?:####|[Aa]nswer\s*(?:is|:|=))\s*({_NUMBER})(?![0-9])|\\boxed\{{\s*({_NUMBER})\s*\}}")
+_MARKED = re.compile(
+    rf"(?:####|[Aa]nswer\s*(?:is|:|=))\s*({_NUMBER})(?![0-9])|\\boxed\{{\s*({_NUMBER})\s*\}}"
+)
 _BOXED = re.compile(r"\\boxed\s*\{")
 
 
@@ -138,12 +140,21 @@ VERIFIERS: dict[str, Verifier] = {
         "one label, as B, (B) or Answer: B",
     ),
     "number": Verifier(
-        _number_only, str, lambda a: ["", f"{a} maybe", f"x={a}", *_near_numbers(a)], "a number and nothing else"
+        _number_only,
+        str,
+        lambda a: ["", f"{a} maybe", f"x={a}", *_near_numbers(a)],
+        "a number and nothing else",
     ),
     "final_number": Verifier(
         _final_number,
         lambda a: f"#### {a}",
-        lambda a: ["", a, f"#### {a} #### 987654321", "#### 987654321", *(f"#### {n}" for n in _near_numbers(a)[:2])],
+        lambda a: [
+            "",
+            a,
+            f"#### {a} #### 987654321",
+            "#### 987654321",
+            *(f"#### {n}" for n in _near_numbers(a)[:2]),
+        ],
         "the number after ####, `answer is` or in \\boxed{}",
     ),
     "math": Verifier(

@@ -100,9 +100,9 @@ def played(begin) -> StudyView:
         return run_study(
             root,
             on_tick=seen.append,
-            should_stop=lambda: bool(seen)
-            and "n004" in seen[-1].tree
-            and seen[-1].tree["n004"].state.is_terminal,
+            should_stop=lambda: (
+                bool(seen) and "n004" in seen[-1].tree and seen[-1].tree["n004"].state.is_terminal
+            ),
         )
 
 

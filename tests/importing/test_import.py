@@ -11,7 +11,9 @@ from autotrainer.importing.study import read_file, study_toml
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = sorted(
-    path.name for path in FIXTURES.iterdir() if path.suffix in (".py", ".yaml") and path.name != "rewards_sums.py"
+    path.name
+    for path in FIXTURES.iterdir()
+    if path.suffix in (".py", ".yaml") and path.name != "rewards_sums.py"
 )
 
 
@@ -81,7 +83,9 @@ def test_the_command_writes_the_file_and_lists_the_rest(tmp_path, capsys):
     assert invoke(["import", str(FIXTURES / "trl_argparse.py"), "-o", str(output)]) == 2
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.py", "x = 1"), ("b.yaml", "- 1"), ("c.txt", ""), ("d.py", "def")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.py", "x = 1"), ("b.yaml", "- 1"), ("c.txt", ""), ("d.py", "def")]
+)
 def test_what_is_no_training_is_refused(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError):
