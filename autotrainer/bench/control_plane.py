@@ -1,6 +1,7 @@
 """The control plane at 10,000 nodes: select and persist a proposal; replay of a journal of 100,000 events.
 
-The tree is invented (no training), the journal real: every proposal is written and fsynced on this machine's disk.
+The tree is invented (no training), the journal real: every proposal is written and fsynced on this machine's
+disk.
 """
 
 from __future__ import annotations

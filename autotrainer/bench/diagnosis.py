@@ -1,9 +1,9 @@
-"""Diagnosis: hit and false-alarm rates on injected tiny-model runs and on public logs, beside simple alarm rules.
+"""Diagnosis: hit and false-alarm rates on injected tiny-model runs and public logs, beside simple rules.
 
 No threshold was fitted on the injected runs, so all of them are held out. Public logs are read from
-../shared/logs where they are; their classes are their owners' or their collector's reading. Class by class and in
-coarse groups: precision, recall, abstentions, and the step at which the illness was dated against the step at
-which it was put in, where that is known. Intervals are bootstraps over runs.
+../shared/logs where they are; their classes are the owners' or the collector's reading. Class by class and in
+coarse groups: precision, recall, abstentions, and the step at which the illness was dated against the step
+at which it was put in, where that is known. Intervals are bootstraps over runs.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def run(options: BenchOptions) -> dict[str, Any]:
         if not verdicts:
             options.progress(f"{name}: there are no runs here")
             continue
-        figures["macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, lambda one: one.said))
-        figures["floor_macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, lambda one: one.floor))
+        figures["macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, _said))
+        figures["floor_macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, _floor))
         figures["top3"][name] = _interval(verdicts, _top3)
         figures["groups"][name] = {group: _scores(verdicts, members) for group, members in GROUPS.items()}
         healthy = [one for one in verdicts if "H" in one.truth]
@@ -76,9 +76,18 @@ def run(options: BenchOptions) -> dict[str, Any]:
         rows += [{"set": name, "class": key, **_scores(verdicts, {key})} for key in _classes(verdicts)]
         options.progress(
             f"{name}: {len(verdicts)} runs, macro F1 {figures['macro_f1'][name]['mean']:.2f} "
-            f"(floor {figures['floor_macro_f1'][name]['mean']:.2f}), {killed} of {len(healthy)} healthy ones killed"
+            f"(floor {figures['floor_macro_f1'][name]['mean']:.2f}), "
+            f"{killed} of {len(healthy)} healthy ones killed"
         )
     return {"figures": figures, "rows": rows}
+
+
+def _said(verdict: Verdict) -> tuple[str, ...]:
+    return verdict.said
+
+
+def _floor(verdict: Verdict) -> tuple[str, ...]:
+    return verdict.floor
 
 
 def macro_f1(verdicts: Sequence[Verdict], said: Callable[[Verdict], tuple[str, ...]]) -> float:

@@ -1,8 +1,8 @@
 """A/A studies: how often a search claims something where there is nothing; SIMULATED.
 
-Every recipe is worth the same and runs differ by their seed alone, at deviations of 0, 1 and 2 points: whatever a
-study claims is false. Beside it the share of the search-time gain that confirmation leaves, on surfaces where there
-is something to find.
+Every recipe is worth the same and runs differ by their seed alone, at deviations of 0, 1 and 2 points:
+whatever a study claims is false. Beside it the share of the search-time gain that confirmation leaves, on
+surfaces where there is something to find.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Kill rules, replayed on a bank of full curves: device time saved, and winners lost; SIMULATED curves.
 
-A group is what a study trains side by side: the careful recipe and random ones on one surface, all to the end. The
-rules see each curve as far as the loop would have. What a study would have promoted is the run with the best end
-where that is two points above the careful runs, otherwise a careful run; those are stopped by fatal findings
-only. Groups in which no run ends above the base model would have promoted nothing and are left out of the rates.
+A group is what a study trains side by side: the careful recipe and random ones on one surface, all to the
+end. The rules see each curve as far as the loop would have. What a study would have promoted is the run with
+the best end where that is two points above the careful runs, otherwise a careful run; those are stopped by
+fatal findings only. Groups in which no run ends above the base model would have promoted nothing and are left
+out of the rates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What public logs show, by the beginning of their file names: their owners' word or their collector's reading."""
+"""What public logs show, by the start of their names: their owners' word or their collector's reading."""
 
 from __future__ import annotations
 

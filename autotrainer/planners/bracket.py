@@ -1,4 +1,4 @@
-"""BracketPlanner: what a careful person does: a three-point learning rate bracket, then seeds of the best rate."""
+"""BracketPlanner: what a careful person does: a bracket of three learning rates, then seeds of the best."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SEEDS = 3
 
 
 class BracketPlanner:
-    """The careful baseline as a planner: careful seeds first (the study's), the other two rates once each, and
-    the best of the three on more seeds until it has three.
+    """The careful baseline as a planner.
 
-    A bracket whose best rate is at its edge is widened once on that side.
+    Careful seeds first (the study's), the other two rates once each, and the best of the three on more seeds
+    until it has three. A bracket whose best rate is at its edge is widened once on that side.
     """
 
     name: ClassVar[str] = "bracket"

@@ -14,7 +14,7 @@ from autotrainer.recipe.recipe import Stage
 from autotrainer.tree.proposal import Proposal
 
 _RATES = (3.0, 1 / 3, 10.0, 1 / 10, 1.0)
-"""Factors of the careful learning rate: two a decade, nearest first; the careful seeds hold the careful point."""
+"""Factors of the careful learning rate: two a decade, nearest first; careful seeds hold the careful point."""
 _BETAS, _TEMPERATURES = (0.0, 0.01), (1.0, 1.2)
 _BONUSES, _CAPS = (0.0, 0.003), (1.0, 1.5)
 

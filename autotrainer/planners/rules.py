@@ -209,7 +209,9 @@ def _suspicion(context: PlanningContext, node: Node) -> list[Finding]:
             severity=Severity.WARNING,
             confidence=0.6,
             onset_step=max(1, node.last_step // 2),
-            message=f"the training reward rose and dev fell by {-gain:.3f}: what is paid is not what is wanted",
+            message=(
+                f"the training reward rose and dev fell by {-gain:.3f}: what is paid is not what is wanted"
+            ),
             evidence=(
                 Evidence(REWARD, (1, node.last_step), rise, _SUSPECT_Z),
                 Evidence("dev", (0, 0), gain, 0.0),

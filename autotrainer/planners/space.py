@@ -1,7 +1,7 @@
 """The box that blind tuners search: the knobs that people tune, around the careful recipe's values.
 
-A learning rate from a tenth to ten times, sampling temperature, KL and entropy coefficients, objective, larger
-groups at an equal batch, and a longer cap on completions. A point is a dictionary of plain values.
+A learning rate from a tenth to ten times, sampling temperature, KL and entropy coefficients, objective,
+larger groups at an equal batch, and a longer cap on completions. A point is a dictionary of plain values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Surrogate: a Gaussian process over knobs and depth, told what every node gained over its start.
 
-Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1, with an additive kernel:
-each knob has its own effect, the learning rate's changes with the depth of the start, and a small term holds
-interactions. Hyperparameters are fixed, since a study has tens of nodes and not thousands. Gains are in units of
-their own spread; lost nodes count as the worst gain that is still believed.
+Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1, with an additive
+kernel: each knob has its own effect, the learning rate's changes with the depth of the start, and a small
+term holds interactions. Hyperparameters are fixed, since a study has tens of nodes and not thousands. Gains
+are in units of their own spread; lost nodes count as the worst gain that is still believed.
 
 Axes: N nodes told, C candidates, K coordinates.
 """
@@ -33,7 +33,7 @@ _LENGTHS = (0.6, 2.0, 0.8, 0.6, 0.6, 1.0, 1.0, 0.6)
 _AMPLITUDES = (1.0, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.05)
 _TOGETHER = 0.2
 _LOST, _BEHIND = -2.0, -0.7
-"""Gain, in standard deviations, that a lost node counts as, and one that was stopped because it was behind."""
+"""Gain, in standard deviations, that a lost node counts as, and one that was stopped for being behind."""
 _LEAST_TOLD = 3
 
 

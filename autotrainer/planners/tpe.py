@@ -91,8 +91,9 @@ def _space(careful: Stage) -> dict[str, optuna.distributions.BaseDistribution]:
 
 
 def gain(tree: Tree, node: Node) -> float | None:
-    """The gain on dev over the start; a collapsed node lost all of it, one that was stopped or failed for
-    another reason has gained nothing; None where it is not known.
+    """The gain on dev over the start; None where it is not known.
+
+    A collapsed node lost all of it; one that was stopped or failed for another reason has gained nothing.
     """
     start = node.proposal.start.node or base(tree).id
     before = tree[start].score("dev")

@@ -1,4 +1,4 @@
-"""The audit of kill rules: a share of the nodes that a rule would stop is run on, and what came of it is counted."""
+"""The audit of kill rules: a share of the nodes that a rule would stop is run on, outcomes are counted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """`n` nodes were run on, `wrong` of them ended as the best of their study; `upper` bounds the rate at 95 %."""
+    """`n` nodes were run on, `wrong` of them ended as their study's best; `upper` bounds the rate at 95 %."""
 
     n: int
     wrong: int
 
     @property
     def upper(self) -> float:
-        """The one-sided 95 % upper bound of the rate of wrong kills (Clopper and Pearson 1934); 1 for n = 0."""
+        """The one-sided 95 % upper bound of the wrong kills' rate (Clopper and Pearson 1934); 1 for n = 0."""
         from scipy.stats import beta
 
         return (
@@ -44,7 +44,7 @@ def is_audited(seed: int, node: str) -> bool:
 
 
 def audit(events: Iterable[Event], tree: Tree) -> Audit:
-    """The audit of one study: nodes that were run on and have ended, and those that the search would have missed.
+    """The audit of one study: nodes that were run on and have ended, and those the search would have missed.
 
     A kill would have been wrong where the node itself, or one that grew from it, is the best on dev.
     """

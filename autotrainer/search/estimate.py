@@ -46,7 +46,7 @@ def confirm_wall_s(cost: JobCost, steps: int, arms: int, seeds: int, slots: int)
 
 
 def slowness(cost: JobCost, nodes: Sequence[Node]) -> float | None:
-    """Device-seconds that ended nodes took over what the cost model said, together; None where none has ended."""
+    """Device-seconds of ended nodes over what the cost model said, together; None where none has ended."""
     ended = [node for node in nodes if node.outcome is not None and node.outcome.steps]
     if not ended:
         return None
@@ -55,7 +55,7 @@ def slowness(cost: JobCost, nodes: Sequence[Node]) -> float | None:
 
 
 def usual_slowness(tree: Tree, cost: JobCost) -> float:
-    """What a search node is expected to take over what the cost model says: the median of those that ended last.
+    """What a search node takes over what the cost model says: the median of those that ended last.
 
     Recipes with longer completions take longer than the smoke run of the careful one has shown.
     """

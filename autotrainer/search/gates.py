@@ -5,9 +5,9 @@ to beat equally long careful runs on fresh seeds: a two-sided t-test on seed mea
 deviation on dev (Holm's correction where there are two finalists), the same sign on holdout, and no integrity
 finding. Where that fails the careful recipe goes home.
 
-A claim is about a recipe and needs seeds; what goes home is one checkpoint, the best run of the winning arm on
-dev, and needs to beat the base model on holdout, paired over items. With two or three seeds an interval over
-seeds is many times wider than what is asked: whether these weights are better than those.
+A claim is about a recipe and needs seeds; what goes home is one checkpoint, the best run of the winning arm
+on dev, and needs to beat the base model on holdout, paired over items. With two or three seeds an interval
+over seeds is many times wider than what is asked: whether these weights are better than those.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _dev(nodes: Sequence[Node]) -> list[float]:
 def _t_test(
     arm: Sequence[Node], controls: Sequence[Node], split: str, others: Sequence[Sequence[Node]] = ()
 ) -> SeedTest | None:
-    """The test of an arm against the controls; the deviation is pooled with the other arms of the confirmation."""
+    """The test of an arm against the controls; the deviation is pooled with the confirmation's other arms."""
     one, two = _means(arm, split), _means(controls, split)
     if min(len(one), len(two)) < MIN_SEEDS:
         return None

@@ -34,7 +34,7 @@ class FatalFinding:
 
 
 Probes = Sequence[tuple[int, float]]
-"""(step, accuracy on the probe) of one run, ascending; the probe is scored by frozen code and never trained on."""
+"""(step, accuracy on the probe) of one run, ascending; frozen code scores the probe, nothing trains on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class Behind:
         if place < self.keep * (len(levels) + 1) or best - mine < self.margin * error:
             return None
         return (
-            f"probe accuracy {mine:.3f} by step {step} is behind {place} of {len(levels)} runs of the same depth; "
-            f"the best has {best:.3f}, a standard error is {error:.3f}"
+            f"probe accuracy {mine:.3f} by step {step} is behind {place} of {len(levels)} runs of the same "
+            f"depth; the best has {best:.3f}, a standard error is {error:.3f}"
         )
 
     def _error(self, level: float, own: Probes, step: int) -> float:
-        """Standard error of the difference of two levels; the items are the same, so this errs on the safe side."""
+        """Standard error of the difference of two levels; the items are the same, so it is too large."""
         count = min(self.window, sum(at <= step for at, _ in own))
         return sqrt(2 * max(level * (1 - level), 0.01) / (self.items * max(1, count)))

@@ -32,8 +32,8 @@ from autotrainer.tree.state import NodeState
 from autotrainer.tree.tree import Tree
 
 SEED_DEVIATION, _ASSUMED_FREEDOM = 0.03, 3
-"""Assumed standard deviation of a dev score p over seeds, times sqrt(p (1 - p)), before careful seeds have shown
-it: 1.5 points in the middle, less near 0 and 1."""
+"""Assumed standard deviation of a dev score p over seeds, times sqrt(p (1 - p)), before careful seeds have
+shown it: 1.5 points in the middle, less near 0 and 1."""
 
 
 LOST = (NodeState.PRUNED, NodeState.FAILED, NodeState.CRASHED, NodeState.CANCELLED)
@@ -95,7 +95,8 @@ class Puct:
     def _promoted(self, tree: Tree, depths: Sequence[int]) -> str | None:
         """The deepest, then best node of the better part of its depth that has no child that lives.
 
-        Successive halving: at a depth so many nodes are gone on from as `keep` of those that have ended there.
+        Successive halving: at a depth so many nodes are gone on from as `keep` of those that have ended
+        there.
         """
         lost = Counter(tree.depth(node.id) for node in tree.with_state(NodeState.PRUNED))
         for depth in sorted(depths, reverse=True):
@@ -130,8 +131,8 @@ class Puct:
 class _Values:
     """Value in [0, 1] of a node: its rank among the candidates of its depth, shrunk by the share of noise.
 
-    0 for a node that is no candidate. At one depth equal scores have equal values and a better score never has
-    a lower one.
+    0 for a node that is no candidate. At one depth equal scores have equal values and a better score never
+    has a lower one.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -156,7 +157,7 @@ def _fewer(tree: Tree, number: int) -> bool:
 
 
 def _worth_an_answer(tree: Tree, lost: Node) -> bool:
-    """Whether a lost node is worth a repair: a careful seed, or the first loss on a path without another child."""
+    """Whether a lost node is worth a repair: a careful seed, or a path's first loss without another child."""
     if lost.proposal.purpose is Purpose.CAREFUL:
         return True
     if repairs(tree, lost) > 0 or lost.parent is None or lost.parent == base(tree).id:

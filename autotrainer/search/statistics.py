@@ -135,9 +135,9 @@ def seed_test(
 ) -> SeedTest:
     """Student's two-sided t-test of the difference of two arms' seed means, with pooled variance.
 
-    `pooled_with` are more arms of the same experiment, whose deviation over seeds is taken to be the same: with
-    two or three seeds an arm every degree of freedom counts. Two arms without any spread differ surely (p = 0)
-    or not at all (p = 1).
+    `pooled_with` are more arms of the same experiment, whose deviation over seeds is taken to be the same:
+    with two or three seeds an arm every degree of freedom counts. Two arms without any spread differ surely
+    (p = 0) or not at all (p = 1).
 
     Raises:
         ValueError: an arm has fewer than two seeds.

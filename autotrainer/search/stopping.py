@@ -63,6 +63,6 @@ def constant_is_as_good(tree: Tree) -> str | None:
             return None
         leads.append(lead)
     return (
-        f"one constant recipe is as good: of {count} changed nodes the best is {100 * max(leads):+.1f} points from "
-        "the unchanged ones of its depth, which so many equal ones reach by luck"
+        f"one constant recipe is as good: of {count} changed nodes the best is {100 * max(leads):+.1f} "
+        "points from the unchanged ones of its depth, which so many equal ones reach by luck"
     )

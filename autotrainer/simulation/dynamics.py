@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import exp, log, sqrt
+from math import exp, log, pow, sqrt
 from random import Random
 from typing import Any
 
@@ -69,9 +69,9 @@ class Run:
         state, levers, surface = self.state, self._levers, self._surface
         mastery = min(1.0, max(0.0, state.skill / surface.ceiling))
         stable = surface.room / (1 + surface.late * mastery)
-        stable *= (levers.completions**0.25) * (1.15 if levers.max_grad_norm <= 0.5 else 1.0)
+        stable *= pow(levers.completions, 0.25) * (1.15 if levers.max_grad_norm <= 0.5 else 1.0)
         excess = rate / stable
-        strength = rate * (levers.iterations**0.5) / (1 + (rate / (1.5 * stable)) ** 2)
+        strength = rate * pow(levers.iterations, 0.5) / (1 + (rate / (1.5 * stable)) ** 2)
         anchored = 1 / (1 + 6 * levers.beta * min(4.0, state.drift))
         bonus = 1 + surface.group_gain * log(levers.group / 8, 2)
         heat = 1 - 0.6 * (levers.temperature - 1) ** 2 - 4 * max(0.0, levers.bonus - 0.01)
@@ -80,7 +80,7 @@ class Run:
         noise = surface.noise * min(rate, 3.0) * sqrt(1 / max(0.1, levers.completions))
         gain += self._rng.gauss(0.0, noise) * (0.3 + mixed)
         damage = state.damage + 0.0015 * excess**4 / (1 + excess**2)
-        damage += 0.02 * max(0.0, excess - 1) ** 1.5 * self._rng.uniform(0.5, 1.5)
+        damage += 0.02 * pow(max(0.0, excess - 1), 1.5) * self._rng.uniform(0.5, 1.5)
         damage = damage * 1.12 if damage > 1 else damage * (1 - 0.01 * max(0.0, 1 - excess))
         self.state = PolicyState(
             skill=state.skill + (gain if state.damage < 1 else 0.0),
@@ -102,11 +102,14 @@ class Run:
             spared *= 0.2 / max(0.2, levers.clip_high)
         fall = surface.entropy_fall * min(rate, 3.0) * (0.3 + signal) * spared
         back = 0.6 * levers.bonus * min(rate, 2.0) * max(0.0, 1 - entropy)
-        return max(0.01, min(2.5, entropy * (1 - min(0.5, fall)) + back))
+        left = entropy * (1 - min(0.5, fall)) + back
+        return max(0.01, min(2.5, left))
 
     def _drift(self, rate: float, gain: float) -> float:
         state, levers = self.state, self._levers
-        grown = state.drift + self._surface.drift * (0.0012 * min(rate, 20.0) ** 1.5 + 0.03 * max(0.0, gain))
+        grown = state.drift + self._surface.drift * (
+            0.0012 * pow(min(rate, 20.0), 1.5) + 0.03 * max(0.0, gain)
+        )
         return grown * (1 - min(0.5, 0.8 * levers.beta)) + 0.05 * state.damage
 
     def _length(self, rate: float, cut: float) -> float:

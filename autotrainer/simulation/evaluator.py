@@ -1,4 +1,4 @@
-"""SimulatedEvaluator: the evaluator's client with the evaluator simulated behind it, one answer after another."""
+"""SimulatedEvaluator: the evaluator's client, the evaluator simulated behind it, one answer after another."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SimulatedEvaluator(EvaluatorClient):
         max_completion_length: int,
         seed: int,
     ) -> str:
-        """Ask for one checkpoint on one split; answered when the evaluator is through with what came before."""
+        """Ask for one checkpoint on one split; answered when the evaluator is done with what came before."""
         identity = f"{node}-{step}-{split}"
         if identity in self._waiting or identity in self._answers:
             return identity

@@ -71,7 +71,7 @@ def accuracy(surface: Surface, state: PolicyState) -> float:
 
 
 EVALUATION_ROOM = 0.9
-"""Log of the room that the evaluator gives over the task's cap: what a model can do is not cut by training's cap."""
+"""Log of the room the evaluator gives over the task's cap: training's cap does not limit what is scored."""
 
 
 def sigmoid(value: float) -> float:

@@ -2,8 +2,8 @@
 
 Learning rates are in units of the careful recipe's. The careful recipe's own level is calibrated on what was
 measured with the shipped tiny model: sampled accuracy from about .33 to .56 in 150 steps at 1e-4, slower at
-3e-5, worse at 3e-4, nothing left within 20 steps at 1e-3, a standard deviation of one to two points over seeds.
-The pathologies follow the public cases in shape. None of this predicts a real model.
+3e-5, worse at 3e-4, nothing left within 20 steps at 1e-3, a standard deviation of one to two points over
+seeds. The pathologies follow the public cases in shape. None of this predicts a real model.
 """
 
 from __future__ import annotations
@@ -174,5 +174,5 @@ def draw_surface(family: str, seed: int) -> Surface:
 
 
 def same_for_all(deviation: float) -> Surface:
-    """An A/A world: every recipe is worth the same and runs differ by their seed alone (`deviation` a share)."""
+    """An A/A world: every recipe is worth the same, runs differ by their seed alone (`deviation` a share)."""
     return Surface("aa", fixed_deviation=deviation)

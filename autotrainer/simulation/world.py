@@ -1,4 +1,4 @@
-"""World: what simulated jobs and the simulated evaluator share: surface, clock, checkpoints, pace of the device."""
+"""World: what simulated jobs and evaluator share: surface, clock, checkpoints, pace of the device."""
 
 from __future__ import annotations
 

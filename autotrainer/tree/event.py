@@ -3,7 +3,7 @@
 | kind | data | written |
 | --- | --- | --- |
 | study_created | study, seed, config (what study.toml says) | first, once |
-| study_prepared | manifest, model_path, plan, beliefs (by skill) | data, vault and pristine harness are there |
+| study_prepared | manifest, model_path, plan, beliefs (by skill) | data, vault and pristine harness exist |
 | study_started | deadline (epoch seconds), granted (device-seconds) | the budget's clock starts |
 | study_paused, study_resumed | reason; resumed: deadline | a stop by a person; time between does not count |
 | study_finished | reason, summary | once, last |

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Entry = tuple[float, int, str]
-"""Score, minus the node's index, id: ascending, so that of equal scores the earlier node is the better one."""
+"""Score, minus the node's index, id: ascending, so that of equal scores the earlier node is better."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Level:
         return max(0.0, self._squares / count - (self._sum / count) ** 2) if count else 0.0
 
     def rank(self, score: float) -> float:
-        """Mean rank of a score among the level's: 0 the lowest, 1 the highest, 1/2 where there is only one."""
+        """Mean rank of a score among the level's: 0 the lowest, 1 the highest, 1/2 where there is but one."""
         if len(self.entries) < 2:
             return 0.5
         first = bisect_left(self.entries, (score,))

@@ -1,4 +1,4 @@
-"""Hook conformance: whether the code that a recipe names has the shape of its hook point, without running it."""
+"""Hook conformance: whether the code a recipe names has the shape of its hook point, without running it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_stage(stage: Stage, files: Mapping[str, str]) -> list[str]:
-    """What is wrong with the hooks and rewards of a stage in these files; those elsewhere are not looked at."""
+    """What is wrong with a stage's hooks and rewards in these files; those elsewhere are not looked at."""
     found: list[str] = []
     for hook in stage.hooks:
         path, _, name = hook.ref.partition(":")

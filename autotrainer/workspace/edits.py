@@ -1,4 +1,4 @@
-"""Edits of a harness version: search/replace blocks and whole files, applied and turned into a unified diff."""
+"""Edits of a harness version: search/replace blocks and whole files, applied and given as a unified diff."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The static screen: what edited code says that it does, before it runs anywhere.
 
-Covered: syntax, undefined names (pyflakes), imports beyond an allow-list, the built-ins and attributes through which
-Python reaches files, processes, the network, the interpreter or other modules, reads of hidden data columns.
-Not covered: code that hides what it does well enough. The sandbox of the job is the barrier; the screen finds honest
-mistakes early and keeps the reasons readable.
+Covered: syntax, undefined names (pyflakes), imports beyond an allow-list, the built-ins and attributes
+through which Python reaches files, processes, the network, the interpreter or other modules, reads of hidden
+data columns. Not covered: code that hides what it does well enough. The sandbox of the job is the barrier;
+the screen finds honest mistakes early and keeps the reasons readable.
 """
 
 from __future__ import annotations
@@ -247,5 +247,6 @@ def _import(line: int, path: str, module: str) -> Iterator[tuple[int, str]]:
         return
     yield (
         line,
-        f"{module} may not be imported: allowed are torch, numpy, harness.hooks.api and pure standard modules",
+        f"{module} may not be imported: allowed are torch, numpy, harness.hooks.api and "
+        "pure standard modules",
     )

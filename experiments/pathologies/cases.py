@@ -8,11 +8,12 @@ from random import Random
 from typing import Any
 
 FILE = "hooks/injected.py"
+_MISMATCH = "sampler_mismatch.py:SamplerMismatch"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run to make: its class (H: healthy), knobs, hooks as (point, class, parameters), verifier's weight."""
+    """One run to make: class (H: healthy), knobs, hooks as (point, class, parameters), verifier's weight."""
 
     id: str
     truth: str
@@ -39,8 +40,8 @@ _ILL: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("P12", "rate", {"knobs": {"learning_rate": 2e-3}}),
     ("P13", "still", {"knobs": {"learning_rate": 1e-8}, "steps": 70}),
     ("P14", "nan", {"hooks": (("loss", "NanLoss", {"step": 20}),)}),
-    ("P16", "temperature", {"hooks": (("rollouts", "sampler_mismatch.py:SamplerMismatch", {"kind": "temperature", "amount": 1.6}),)}),
-    ("P17", "stale", {"hooks": (("rollouts", "sampler_mismatch.py:SamplerMismatch", {"kind": "stale", "amount": 8}),)}),
+    ("P16", "temperature", {"hooks": (("rollouts", _MISMATCH, {"kind": "temperature", "amount": 1.6}),)}),
+    ("P17", "stale", {"hooks": (("rollouts", _MISMATCH, {"kind": "stale", "amount": 8}),)}),
     ("P23", "epochs", {"knobs": {"num_iterations": 12, "learning_rate": 5e-4}}),
     ("P28", "nograd", {"hooks": (("advantages", "NoGradient", {}),)}),
 )  # fmt: skip

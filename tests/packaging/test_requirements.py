@@ -16,6 +16,11 @@ OURS = {"autotrainer", "harness", "sandboxes", "skills", "experiments", "tests",
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+# Extras that environments of their own resolve by their ranges: nothing pins them, and the control plane does
+# without them and says so.
+UNPINNED = {"gpu", "tensorboard"}
+
+
 def declared(*extras: str) -> set[str]:
     texts = [*PROJECT["dependencies"], *(t for e in extras for t in PROJECT["optional-dependencies"][e])]
     return {canonicalize_name(Requirement(text).name) for text in texts}
@@ -41,7 +46,7 @@ def imported(tree: str, *, but: str = "nothing") -> set[str]:
 
 
 def everything() -> set[str]:
-    return declared("train", "dev")
+    return declared("train", "dev", "tensorboard")
 
 
 def pins(name: str) -> dict[str, str]:
@@ -51,7 +56,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 def test_the_control_plane_imports_only_what_it_declares():
-    assert imported("autotrainer", but="autotrainer/testing") <= declared()
+    assert imported("autotrainer", but="autotrainer/testing") <= declared("tensorboard")
 
 
 def test_the_conformance_classes_need_the_test_tools_and_no_more():
@@ -73,13 +78,42 @@ def test_the_sandboxes_import_the_standard_library_alone():
 
 def test_every_declared_package_is_pinned_to_a_version_it_allows():
     extras = PROJECT["optional-dependencies"]
-    # vLLM lives in environments of its own (make setup-gpu, make test-vllm), which resolve by the ranges.
-    lists = [PROJECT["dependencies"], *(texts for name, texts in extras.items() if name != "gpu")]
+    lists = [PROJECT["dependencies"], *(texts for name, texts in extras.items() if name not in UNPINNED)]
     locked, direct = pins("requirements.lock"), pins("requirements.txt")
     for requirement in (Requirement(text) for texts in lists for text in texts):
         name = canonicalize_name(requirement.name)
         assert requirement.specifier.contains(direct[name]), requirement
         assert locked[name] == direct[name]
+
+
+def test_the_lock_has_everything_that_is_needed_in_versions_that_go_together():
+    extras = PROJECT["optional-dependencies"]
+    pinned = [texts for name, texts in extras.items() if name not in UNPINNED]
+    waiting = [Requirement(text) for texts in [PROJECT["dependencies"], *pinned] for text in texts]
+    locked, seen, wrong = pins("requirements.lock"), set(), []
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if not requirement.specifier.contains(locked.get(name, "0"), prereleases=True):
+            wrong.append(f"{requirement}: the lock has {locked.get(name)}")
+        if (name, *sorted(requirement.extras)) in seen:
+            continue
+        seen.add((name, *sorted(requirement.extras)))
+        for text in metadata.requires(name) or ():
+            needed = Requirement(text)
+            wanted = [{"extra": extra} for extra in requirement.extras or {""}]
+            if needed.marker is None or any(needed.marker.evaluate(one) for one in wanted):
+                waiting.append(needed)
+    assert wrong == []
+    assert {name for name, *_ in seen} <= set(locked)
+
+
+def test_the_licence_that_the_tree_names_is_the_project_s():
+    assert PROJECT["license"] == "Apache-2.0"
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert PROJECT["license-files"] == ["LICENSE"]
 
 
 def test_torch_is_one_version_everywhere():

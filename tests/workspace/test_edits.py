@@ -130,7 +130,8 @@ def stage(*hooks: HookRef, rewards: tuple[RewardRef, ...] = ()) -> Stage:
         ("class X:\n    pass\n", "sampler", {}, "has the method choose"),
         ("class X:\n    def choose(self):\n        return []\n", "sampler", {}, "takes (self, inputs)"),
         (
-            "class X:\n    def __init__(self, a):\n        self.a = a\n    def term(self, inputs):\n        return 0\n",
+            "class X:\n    def __init__(self, a):\n        self.a = a\n"
+            "    def term(self, inputs):\n        return 0\n",
             "loss",
             {"b": 1},
             "no parameter 'b'",

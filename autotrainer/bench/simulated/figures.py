@@ -1,8 +1,8 @@
 """Figures of a tournament: probability of improvement, regret, area under the best so far, time to careful.
 
-Probability of improvement is that of Agarwal et al., Deep RL at the edge of the statistical precipice (2021): over
-surfaces, the mean chance that a run of one tuner is above a run of the other on the same surface, ties one half.
-Here runs are paired by surface and seed, and intervals are bootstrapped within each family.
+Probability of improvement is that of Agarwal et al., Deep RL at the edge of the statistical precipice (2021):
+over surfaces, the mean chance that a run of one tuner is above a run of the other on the same surface, ties
+one half. Here runs are paired by surface and seed, and intervals are bootstrapped within each family.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def by_case(rows: Sequence[Row], tuner: str) -> dict[Case, Row]:
 def figure(
     values: Mapping[Case, float], middle: Callable[[Sequence[float]], float] = fmean
 ) -> dict[str, Any]:
-    """The middle of the families' middles with its bootstrap interval (cases are redrawn within each family)."""
+    """The middle of the families' middles; its bootstrap interval redraws cases within each family."""
     import numpy as np
 
     families: dict[str, list[float]] = {}
@@ -63,17 +63,17 @@ def _above(one: float, two: float) -> float:
 
 
 def regret(rows: Sequence[Row], tuner: str, best: Mapping[Case, float]) -> dict[str, Any]:
-    """The share of the best known gain over the base model that a tuner misses; a lost one misses more than all."""
+    """The share of the best known gain over the base that a tuner misses; a lost one misses more than all."""
     found = by_case(rows, tuner)
     return figure({case: _share(row, best[case], row["final"]) for case, row in found.items()})
 
 
 def _share(row: Row, best: float, level: float) -> float:
-    return (best - level) / max(0.02, best - row["base"])
+    return (best - level) / max(0.02, best - float(row["base"]))
 
 
 def area(rows: Sequence[Row], tuner: str, best: Mapping[Case, float]) -> dict[str, Any]:
-    """Mean over the search's time of the share of the best known gain that the best node on dev so far holds."""
+    """Mean over the search's time of the share of the best known gain that the best node by then holds."""
     found = by_case(rows, tuner)
     return figure({case: _area(row, best[case]) for case, row in found.items()})
 

@@ -23,6 +23,7 @@ from autotrainer.search.planning import make_plan
 from autotrainer.search.registry import policy
 from autotrainer.simulation.evaluator import SimulatedEvaluator
 from autotrainer.simulation.executor import SimulatedExecutor
+from autotrainer.simulation.job import SimulatedJob
 from autotrainer.simulation.policy import accuracy
 from autotrainer.simulation.surface import Surface
 from autotrainer.simulation.world import World
@@ -81,7 +82,8 @@ class SimulatedRuntime(Runtime):
         directory = self.paths.job(node.job_id)
         job = executor.attach(node.job_id, directory)
         found = Metrics(())
-        found.rows = executor.world.rows[str(directory)][: job.known_steps()]  # type: ignore[union-attr]
+        if isinstance(job, SimulatedJob):
+            found.rows = executor.world.rows[str(directory)][: job.known_steps()]
         return found
 
 
@@ -244,7 +246,7 @@ def _played(runtime: SimulatedRuntime) -> Played:
 
 
 def best_by_dev(played: Played) -> Node:
-    """The node that a search would take home: the best candidate by dev, the base where there is none better."""
+    """The node that a search would take home: the best candidate by dev, the base where none is better."""
     best, base = played.tree.best(), played.tree.nodes[0]
     if best is None or (best.score("dev") or 0.0) <= (base.score("dev") or 0.0):
         return base

@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "small": Setting("small", "1xCPUx20m", JobCost(8.0, 0.15, 4.0)),
     }
 )
-"""`large` has the nodes and times of a day on eight GPUs (steps of 60 that cost what 200 do), `small` one core."""
+"""`large` is a day on eight GPUs in nodes and times (60 steps that cost what 200 do), `small` one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ def run_tuner(name: str, surface: Surface, seed: int, setting: Setting) -> dict[
     """One study's search phase: the curve of the best so far and what would be taken home.
 
     Returns:
-        `final` (true accuracy of the node that is best on dev), `base`, `device_s`, `nodes`, and `curve`: pairs
-        of device-seconds and true accuracy of the best node on dev by then.
+        `final` (true accuracy of the node that is best on dev), `base`, `device_s`, `nodes`, and `curve`:
+        pairs of device-seconds and true accuracy of the best node on dev by then.
     """
     tuner, plan = TUNERS[name], setting.plan()
     search: dict[str, Any] = {"mode": "tree", **tuner.search}
