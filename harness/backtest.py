@@ -2,8 +2,8 @@
 
 No GPU and no model: a reward or advantage hook sees the stored groups as it would have at scoring, a sampler
 sees the pass rates of earlier steps, a rollouts hook draws from the stored completions of each prompt. What
-is compared is the same before and after: the share of groups that teach nothing, rank correlations of the reward
-with correctness and with length, tokens drawn. Intervals are bootstraps over groups.
+is compared is the same before and after: the share of groups that teach nothing, rank correlations of the
+reward with correctness and with length, tokens drawn. Intervals are bootstraps over groups.
 """
 
 from __future__ import annotations

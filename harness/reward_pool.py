@@ -116,8 +116,8 @@ class Worker:
 class RewardPool:
     """Scores batches; whatever the function does, a value or None comes back for each completion in time.
 
-    A function of TRL's form sees a whole batch (it may compare completions); where that fails the completions are
-    tried one by one, and only those at fault are None. One of verl's form sees one completion a call.
+    A function of TRL's form sees a whole batch (it may compare completions); where that fails the completions
+    are tried one by one, and only those at fault are None. One of verl's form sees one completion a call.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Search against the tuners that people use, at equal device time; SIMULATED (suites: large, small).
 
-The same study loop in the simulated world: `large` has the nodes and times of a day on eight GPUs, `small` those
-of twenty minutes on one core.
+The same study loop in the simulated world: `large` has the nodes and times of a day on eight GPUs, `small`
+those of twenty minutes on one core.
 """
 
 from __future__ import annotations

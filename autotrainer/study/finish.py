@@ -87,7 +87,8 @@ def _record_verdicts(runtime: Runtime, judgement: Judgement) -> None:
 def summarise(tree: Tree, judgement: Judgement) -> dict[str, Any]:
     """The study's final figures, on test where it was scored.
 
-    `gain_over_base` is the promoted checkpoint's, paired over items; `recipe_gain_over_base` its recipe's, over seeds.
+    `gain_over_base` is the promoted checkpoint's, paired over items; `recipe_gain_over_base` its recipe's,
+    over seeds.
     """
     base = tree.nodes[0].scores.get("test")
     careful = _scores(tree, Purpose.CONTROL) or _scores(tree, Purpose.CAREFUL)

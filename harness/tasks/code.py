@@ -1,7 +1,7 @@
 """The task `code`: write a Python function; hidden tests run in a sandbox that never sees what they expect.
 
-The candidate is called on the inputs and its outputs are compared outside of the sandbox: it can neither print
-the expected output nor override `==`, and leaving early yields nothing.
+The candidate is called on the inputs and its outputs are compared outside of the sandbox: it can neither
+print the expected output nor override `==`, and leaving early yields nothing.
 """
 
 import ast
