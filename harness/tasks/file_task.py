@@ -110,7 +110,7 @@ class GymTask(PooledTask):
         try:
             from reasoning_gym.factory import DATASETS
         except ImportError:
-            raise ValueError("gym: tasks need reasoning-gym: pip install 'autotrainer[gym]'") from None
+            raise ValueError("gym: tasks need reasoning-gym: pip install 'autotrainer[train]'") from None
         if name not in DATASETS:
             near = [known for known in sorted(DATASETS) if name[:4] in known] or sorted(DATASETS)
             raise ValueError(f"reasoning-gym has no data set {name!r}; some it has: {', '.join(near[:8])}")
