@@ -1,8 +1,8 @@
 """The broker: runs programs for jobs that are isolated themselves, over a Unix socket outside of them.
 
 `python -m sandboxes.broker SOCKET` serves until standard input closes. bubblewrap does not work inside of
-bubblewrap, so a job sends the program here. One JSON line each way; a request cannot choose backend, limits above
-the broker's, or a command other than this interpreter.
+bubblewrap, so a job sends the program here. One JSON line each way; a request cannot choose backend, limits
+above the broker's, or a command other than this interpreter.
 """
 
 from __future__ import annotations

@@ -157,7 +157,8 @@ def check_sandbox() -> Check:
         return Check(
             "sandbox", "fail", f"{answer['backend']} lets through: {through}", "none", "do not train on code"
         )
-    found = f"{answer['backend']}: {answer['attacks']} attacks failed, {answer['overhead_ms']['median']:.0f} ms a run"
+    cost = f"{answer['overhead_ms']['median']:.0f} ms a run"
+    found = f"{answer['backend']}: {answer['attacks']} attacks failed, {cost}"
     return Check("sandbox", "ok", found)
 
 

@@ -1,14 +1,14 @@
 """The task `code`: write a Python function; hidden tests run in a sandbox that never sees what they expect.
 
-The candidate is called on the inputs and its outputs are compared outside of the sandbox: it can neither print
-the expected output nor override `==`, and leaving early yields nothing.
+The candidate is called on the inputs and its outputs are compared outside of the sandbox: it can neither
+print the expected output nor override `==`, and leaving early yields nothing.
 """
 
 import ast
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.tasks.api import Item, Verdict
@@ -17,7 +17,7 @@ from sandboxes.functions import call_function
 
 _FENCE = re.compile(r"```(?:python|py)?\s*\n(.*?)```", re.DOTALL)
 
-SHAPES = {
+SHAPES: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
     "add": ("x+{a}", lambda x, a, b: x + a),
     "scale": ("x*{a}", lambda x, a, b: x * a),
     "affine": ("x*{a}+{b}", lambda x, a, b: x * a + b),

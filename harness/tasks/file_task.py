@@ -36,7 +36,7 @@ def parse_name(name: str) -> tuple[str, str, dict[str, str]]:
     """
     kind, _, rest = name.partition(":")
     place, _, query = rest.partition("?")
-    options = {key: value for key, value in parse_qsl(query, keep_blank_values=True)}
+    options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := sorted(set(options) - set(DEFAULTS)):
         raise ValueError(f"{name}: unknown option {unknown[0]!r}; known: {', '.join(sorted(DEFAULTS))}")
     options = DEFAULTS | options
