@@ -1,4 +1,4 @@
-"""RewardPool: a user's reward function in processes of its own, with a hard time limit for each completion."""
+"""RewardPool: a user's reward function in processes of its own, with hard time limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class Worker:
             WorkerFailure: it took too long, or the process died.
         """
         self.start()
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
@@ -74,7 +75,8 @@ class Worker:
         return self._line(limit_s)
 
     def _line(self, limit_s: float) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         stream, deadline = self._process.stdout, time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)
@@ -116,8 +118,8 @@ class Worker:
 class RewardPool:
     """Scores batches; whatever the function does, a value or None comes back for each completion in time.
 
-    A function of TRL's form sees a whole batch (it may compare completions); where that fails the completions
-    are tried one by one, and only those at fault are None. One of verl's form sees one completion a call.
+    A function of TRL's form sees a whole batch (it may compare completions); where that fails they are
+    tried one by one, and only those at fault are None. One of verl's form sees one completion a call.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ def load(path: str, name: str) -> Callable[..., Any]:
     sys.modules["user_reward"] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec.loader.exec_module(module)
-    function = getattr(module, name, None)
-    if not callable(function):
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if function is None or not callable(function):
         raise ValueError(f"{path} has no function {name}")
     return function
 

@@ -1,4 +1,4 @@
-"""Backends of the sandbox: bubblewrap, a container, a plain process with limits; and the choice among them."""
+"""Backends of the sandbox: bubblewrap, a container, a plain process with limits; which is chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sandboxes.program import Limits, Outcome, Program, SandboxError
 from sandboxes.watch import run_watched
 
 FIRST_UID = 700_000
-"""Where this process is root, each program gets a uid of its own from here: a limit on processes counts by uid."""
+"""Where this process is root, each program gets a uid of its own: processes are counted by uid."""
 
 _LIMITER = (
     "import os,resource as r,sys\n"
@@ -110,23 +110,23 @@ class BubblewrapBackend:
         yield from ("--perms", "1777", "--size", str(limits.file_mib * 2**20), "--tmpfs", "/tmp")
         yield from ("--perms", "1777", "--size", "65536", "--tmpfs", "/dev/shm")
         for name, content in program.files.items():
-            path = Path(folder) / name
-            path.write_bytes(content)
-            path.chmod(0o644)
-            yield from ("--ro-bind", str(path), f"/tmp/{name}")
+            place = Path(folder) / name
+            place.write_bytes(content)
+            place.chmod(0o644)
+            yield from ("--ro-bind", str(place), f"/tmp/{name}")
         yield from ("--remount-ro", "/", "--chdir", "/tmp")
 
 
 @lru_cache(maxsize=1)
 def system_paths() -> tuple[str, ...]:
-    """What a program can read beside the interpreter: the system's programs and libraries. No home, no data."""
+    """What a program can read beside the interpreter: the system's programs and libraries, no data."""
     paths = [path for path in ("/usr", "/bin", "/lib", "/lib64", "/sbin") if os.path.lexists(path)]
     paths += [path for path in ("/etc/alternatives", "/etc/ld.so.cache") if os.path.exists(path)]
     return tuple(paths)
 
 
 INTERPRETER = "/opt/python"
-"""Where this interpreter's installation lies inside: its own place may be a home that nobody else may enter."""
+"""Where this interpreter's installation lies inside: its own place may be closed to others."""
 
 
 def inside(argv: tuple[str, ...]) -> tuple[str, ...]:

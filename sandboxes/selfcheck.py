@@ -1,4 +1,4 @@
-"""The shipped self-check: every attack against a backend. `python -m sandboxes.selfcheck [BACKEND]` prints JSON."""
+"""The shipped self-check: every attack against a backend: `python -m sandboxes.selfcheck [BACKEND]`."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ def run_watched(
 def _watch(
     process: subprocess.Popen[bytes], stdin: bytes, limits: Limits, started: float
 ) -> tuple[Ending, bytes, bytes]:
-    assert process.stdin and process.stdout and process.stderr
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
     chunks: dict[int, bytearray] = {
         process.stdout.fileno(): bytearray(),
         process.stderr.fileno(): bytearray(),

@@ -1,8 +1,8 @@
 """Whether cheating nodes are found and honest ones left alone: built nodes through the integrity gates.
 
 The nodes are built, not trained: real copies of the harness with real edits and real weight files, and scores
-written to show what a cheat or an odd honest run would show. It measures the gates, not how often a policy
-cheats.
+written to show what a cheat or an odd honest run would show. It measures the gates, and not how often a
+policy cheats.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ PACKAGE = "autotrainer"
 _LOW_DISK_GIB = 5.0
 _PROBE_LIMIT_S = 30.0
 _HUB_LIMIT_S = 2.0
+_ATTACKS_LIMIT_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ def all_checks(runs: Path) -> Iterator[Check]:
     yield check_devices()
     yield check_git()
     yield check_isolation()
+    yield check_sandbox()
     yield check_disk(runs)
     yield check_hub()
     yield check_key()
@@ -128,6 +130,36 @@ def check_isolation() -> Check:
         "A",
         "install bubblewrap (Debian: apt-get install bubblewrap) so that jobs cannot read the vault",
     )
+
+
+def check_sandbox() -> Check:
+    """Whether programs that a model writes stay in: the shipped attacks are tried, each must fail."""
+    command = [sys.executable, "-m", "sandboxes.selfcheck"]
+    advice = (
+        "install bubblewrap, or a container tool; without, tasks that run programs (code) cannot be scored"
+    )
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_ATTACKS_LIMIT_S,
+            check=False,
+            cwd=tree("sandboxes").parent,
+        )
+        answer = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, json.JSONDecodeError) as error:
+        return Check("sandbox", "warn", f"the self-check failed: {error}", "", advice)
+    if answer["backend"] is None:
+        return Check("sandbox", "warn", f"none: {answer['error']}", "bubblewrap or a container", advice)
+    if answer["failed"]:
+        through = ", ".join(f"{name} ({what})" for name, what in answer["failed"].items())
+        return Check(
+            "sandbox", "fail", f"{answer['backend']} lets through: {through}", "none", "do not train on code"
+        )
+    cost = f"{answer['overhead_ms']['median']:.0f} ms a run"
+    found = f"{answer['backend']}: {answer['attacks']} attacks failed, {cost}"
+    return Check("sandbox", "ok", found)
 
 
 def check_disk(runs: Path) -> Check:

@@ -23,13 +23,12 @@ def import_file(
 
     Every setting that was not understood is listed, here and in the file.
     """
-    from autotrainer.files import write_text
-    from autotrainer.importing.study import read_file, study_toml
+    from autotrainer.importing.study import read_file, write_study
 
     found = read_file(file)
     if output.exists() and not overwrite:
         raise ConfigError(f"{output} exists: give another --output, or --overwrite")
-    write_text(output, study_toml(found))
+    write_study(found, output)
     if json_output:
         print_json(
             {

@@ -90,8 +90,8 @@ def _line(row: dict[str, Any]) -> str:
         return f"FAIL {row['task']}: {row['error']}"
     return (
         f"ok   {row['task']}: {row['items']} items, gold accepted {row['gold_accepted']:.0%}, bad refused "
-        f"{row['bad_rejected']:.0%}, in two splits {row['overlap']}, near-duplicates {row['near_duplicates']} of "
-        f"{row['near_duplicates_checked']} ({row['source']})"
+        f"{row['bad_rejected']:.0%}, in two splits {row['overlap']}, near-duplicates "
+        f"{row['near_duplicates']} of {row['near_duplicates_checked']} ({row['source']})"
     )
 
 

@@ -116,9 +116,7 @@ def _perturbed(evidence: NodeEvidence, seed: int) -> list[str]:
     low = float(np.quantile(draws, 0.005))
     if low <= PERTURBED_GAP:
         return []
-    return [
-        f"dev is {gaps.mean():.2f} above its perturbed variant (at least {low:.2f}, {PERTURBED_GAP} is allowed)"
-    ]
+    return [f"dev is {gaps.mean():.2f} above its variant (at least {low:.2f}, allowed {PERTURBED_GAP})"]
 
 
 def _second(evidence: NodeEvidence) -> list[str]:

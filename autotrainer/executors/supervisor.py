@@ -211,7 +211,7 @@ class Supervisor:
         return None
 
     def _environment(self) -> dict[str, str]:
-        """The job's environment; one that asks for a sandbox's socket gets a broker outside of its isolation."""
+        """The job's environment; where it asks for a sandbox, with a broker outside of its isolation."""
         env: dict[str, str] = dict(self.launch["env"])
         if SANDBOX_SOCKET in env:
             place = self._broker_folder = tempfile.mkdtemp(prefix="autotrainer-broker-")

@@ -29,7 +29,12 @@ _VERL_KNOBS = {
     "data.train_batch_size": "prompts_per_step",
     "data.max_response_length": "max_completion_length",
 }
-_VERL_OURS = ("trainer.project_name", "trainer.experiment_name", "trainer.logger", "trainer.save_freq")
+_VERL_OURS: tuple[str, ...] = (
+    "trainer.project_name",
+    "trainer.experiment_name",
+    "trainer.logger",
+    "trainer.save_freq",
+)
 _VERL_OURS += ("trainer.test_freq", "trainer.n_gpus_per_node", "trainer.nnodes", "trainer.default_local_dir")
 _VERL_OURS += ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.gpu_memory_utilization")
 _VERL_OURS += ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "trainer.critic_warmup")

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Found:
-    """Settings by their place in a study.toml, remarks on those that were changed, and what was not understood."""
+    """Settings by their place in a study.toml, remarks on changes, and what was not understood."""
 
     source: Path
     values: dict[str, Any] = field(default_factory=dict)

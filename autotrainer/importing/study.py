@@ -8,6 +8,7 @@ from typing import Any
 from autotrainer.errors import ConfigError
 from autotrainer.importing.configs import read_yaml
 from autotrainer.importing.found import Found
+from autotrainer.importing.rewards import reward_source
 from autotrainer.importing.script import read_script
 
 
@@ -34,6 +35,19 @@ def read_file(path: Path) -> Found:
         found.values["reward"] = found.rewards[0]
     found.values = {key: value for key, value in found.values.items() if value is not None}
     return found
+
+
+def write_study(found: Found, output: Path) -> None:
+    """Write study.toml and, where a script brings its reward, that alone beside it."""
+    from autotrainer.files import write_text
+
+    reward = found.values.get("reward")
+    if reward is not None and found.source.suffix == ".py":
+        own = output.with_name(f"{output.stem}_reward.py")
+        write_text(own, reward_source(found.source))
+        found.values["reward"] = f"{own.resolve()}:{reward.rpartition(':')[2]}"
+        found.remark(f"the reward functions alone are in {own.name}; read them through")
+    write_text(output, study_toml(found))
 
 
 def study_toml(found: Found) -> str:

@@ -105,7 +105,7 @@ class StudyConfig(BaseModel):
     tasks_dirs: tuple[str, ...] = ()
     """Folders of task plugins."""
     reward: str | None = None
-    """A user's reward function, FILE.py:FUNCTION: what is trained on; what is judged stays the task's verifier."""
+    """A user's reward function, FILE.py:FUNCTION: what is trained on; the judge stays the verifier."""
     force: bool = False
     """Start although the pre-launch audit failed."""
     evidence: str = Field("auto", min_length=1)

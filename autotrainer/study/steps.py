@@ -21,6 +21,7 @@ from autotrainer.search.base import SearchContext
 from autotrainer.search.repairs import OUT_OF_MEMORY, next_repair, out_of_memory
 from autotrainer.search.schedule import Advance, Propose, next_move, proposals_for_confirmation
 from autotrainer.study import diagnose
+from autotrainer.study.integrity import edit_reasons
 from autotrainer.study.jobs import launch, training_job, wall_limit
 from autotrainer.study.runtime import Runtime
 from autotrainer.tree.node import Node, Outcome
@@ -105,6 +106,11 @@ def _outcome(runtime: Runtime, node: Node, result: JobResult) -> Outcome:
 
 
 def _check_frozen(runtime: Runtime, node: Node, result: JobResult) -> None:
+    if reasons := edit_reasons(runtime, node):
+        runtime.record(
+            "node_validity", node=node.id, validity=str(Validity.INVALID), reason="; ".join(reasons[:3])
+        )
+        return
     if result.status == "crashed" or result.written_by != "run" or not result.frozen_after:
         return
     expected = runtime.paths.job(node.job_id) / "job.json"

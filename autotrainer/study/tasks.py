@@ -1,4 +1,4 @@
-"""The task and the reward that a study names: shipped, of a plugin folder, of a file, or the user's own function."""
+"""The task and the reward that a study names: shipped, a plugin, a data file, the user's own function."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ def own(
 ) -> list[float | None]:
     """Return what the user's function says; None where it fails, hangs or lies about its form.
 
-    The function sees the task's columns under their names, and the answer also as `ground_truth` and
-    `solution`.
+    The function sees the task's columns under their names, the answer also as `ground_truth`, `solution`.
     """
     key = (file, function, timeout_s, workers, python)
     if key not in _POOLS:

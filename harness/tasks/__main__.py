@@ -1,4 +1,4 @@
-"""What the control plane asks of tasks: `python -m harness.tasks facts|check|preview NAME [N]` prints JSON."""
+"""What the control plane asks of tasks: `python -m harness.tasks facts|check|preview NAME` prints JSON."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def check(name: str) -> dict[str, Any]:
 
 
 def _items(name: str, sizes: dict[str, int]) -> tuple[Task, dict[str, list[Item]], str]:
-    """Return task, items and where they are from; hub data that cannot be had is replaced by shipped samples."""
+    """Return task, items and their source; shipped samples stand in for hub data that cannot be had."""
     task = load(name)
     try:
         return task, task.splits(sizes, 0), "the task's own items"
@@ -86,7 +86,7 @@ def _items(name: str, sizes: dict[str, int]) -> tuple[Task, dict[str, list[Item]
 
 
 def main(arguments: list[str]) -> int:
-    """Print the answer as one JSON object; 1 with `{"error"}` where the task is at fault, 2 for wrong usage."""
+    """Print the answer as one JSON object; 1 with `{"error"}` for a faulty task, 2 for wrong usage."""
     if len(arguments) not in (1, 2, 3) or arguments[0] not in ("list", "facts", "check", "preview"):
         sys.stderr.write("usage: python -m harness.tasks list | facts NAME | check NAME | preview NAME [N]\n")
         return 2

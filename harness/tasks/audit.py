@@ -8,7 +8,7 @@ from harness.tasks.api import Item, Task
 
 
 class AuditError(ValueError):
-    """The task's items or its verifier are not fit to train on or to score with; figures: what was measured."""
+    """The task's items or its verifier are not fit for use; `figures` is what was measured."""
 
     def __init__(self, message: str, figures: Mapping[str, float] | None = None) -> None:
         """Keep message and figures."""

@@ -8,7 +8,7 @@ import ast
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.tasks.api import Item, Verdict
@@ -17,7 +17,7 @@ from sandboxes.functions import call_function
 
 _FENCE = re.compile(r"```(?:python|py)?\s*\n(.*?)```", re.DOTALL)
 
-SHAPES = {
+SHAPES: dict[str, tuple[str, Callable[[int, int, int], int]]] = {
     "add": ("x+{a}", lambda x, a, b: x + a),
     "scale": ("x*{a}", lambda x, a, b: x * a),
     "affine": ("x*{a}+{b}", lambda x, a, b: x * a + b),

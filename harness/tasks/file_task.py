@@ -36,7 +36,7 @@ def parse_name(name: str) -> tuple[str, str, dict[str, str]]:
     """
     kind, _, rest = name.partition(":")
     place, _, query = rest.partition("?")
-    options = {key: value for key, value in parse_qsl(query, keep_blank_values=True)}
+    options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := sorted(set(options) - set(DEFAULTS)):
         raise ValueError(f"{name}: unknown option {unknown[0]!r}; known: {', '.join(sorted(DEFAULTS))}")
     options = DEFAULTS | options
@@ -110,7 +110,7 @@ class GymTask(PooledTask):
         try:
             from reasoning_gym.factory import DATASETS
         except ImportError:
-            raise ValueError("gym: tasks need reasoning-gym: pip install 'autotrainer[gym]'") from None
+            raise ValueError("gym: tasks need reasoning-gym: pip install 'autotrainer[train]'") from None
         if name not in DATASETS:
             near = [known for known in sorted(DATASETS) if name[:4] in known] or sorted(DATASETS)
             raise ValueError(f"reasoning-gym has no data set {name!r}; some it has: {', '.join(near[:8])}")

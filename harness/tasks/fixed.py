@@ -40,7 +40,7 @@ class FixedTask(PooledTask):
                 before = found.setdefault(str(item.columns["key"]), item)
                 if before.answer != item.answer:
                     raise ValueError(
-                        f"{self._where} row {number}: the same question has the answers {before.answer!r} and "
+                        f"{self._where} row {number}: a question has the answers {before.answer!r} and "
                         f"{item.answer!r}; correct one"
                     )
             self._items = list(found.values())
@@ -51,7 +51,7 @@ class FixedTask(PooledTask):
             question, answer = self._template.format_map(dict(row)), self.extract(row)
         except KeyError as error:
             raise ValueError(
-                f"{self._where} row {number} has no column {error.args[0]!r}; it has {', '.join(map(str, row))}"
+                f"{self._where} row {number} lacks {error.args[0]!r}; it has {', '.join(map(str, row))}"
             ) from None
         return Item.of([{"role": "user", "content": question}], answer, {"key": normalised(question)})
 
@@ -78,7 +78,7 @@ class FixedTask(PooledTask):
         return [text for text in self._verifier.bad(item.answer) if text != self.gold(item)]
 
     def perturb(self, item: Item, seed: int) -> Item:
-        """Return the same question in other words around it: fixed data has no generator to draw anew from."""
+        """Return the same question in another frame: fixed data has no generator to draw anew from."""
         frame = random.Random(f"{item.id}:{seed}").choice(REWORDINGS)
         prompt = [*item.prompt[:-1], {"role": "user", "content": frame.format(item.prompt[-1]["content"])}]
         return Item.of(prompt, item.answer, item.columns)

@@ -63,7 +63,7 @@ def _gsm8k_rows() -> Sequence[Mapping[str, object]]:
 
 
 class Math500Task(FixedTask):
-    """500 problems of MATH (Hendrycks et al. 2021; Lightman et al. 2023); small: the splits share 500 items."""
+    """500 problems of MATH (Hendrycks et al. 2021; Lightman et al. 2023), for all five splits."""
 
     def __init__(self, rows: Rows | None = None) -> None:
         """Set the task up; `rows` replaces the hub's."""

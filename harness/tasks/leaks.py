@@ -32,8 +32,8 @@ def find_leaks(splits: Mapping[str, Sequence[Item]]) -> dict[str, int]:
     """Return how many items of dev, holdout and test resemble one of train.
 
     `ngram_overlap` counts items that share a 13-gram which fewer than 1 % of train's items have (a template's
-    words are no leak), `near_duplicates` those above Jaccard 0.8 by words in runs of five; 0 where datasketch
-    is not installed is told by `near_duplicates_checked`.
+    words are no leak), `near_duplicates` those above Jaccard 0.8 by runs of five words; 0 where datasketch is
+    not installed is told by `near_duplicates_checked`.
     """
     train = splits.get("train", ())
     counts: dict[int, int] = {}

@@ -9,7 +9,7 @@ from harness.tasks.pool import PooledTask
 
 NAMES = "ABCD"
 Claim = tuple[int, str, int, int]
-"""Who says it; `is`: that person `x` is a knight (y = 1) or a knave (0); `same`: that x and y are alike; `both`."""
+"""Who says it; `is`: x is a knight (y = 1) or a knave (0); `same`, `differ`: x and y are alike or not."""
 
 
 def holds(claim: Claim, world: tuple[bool, ...]) -> bool:
@@ -37,7 +37,7 @@ def say(claim: Claim) -> str:
 
 
 class LogicTask(PooledTask):
-    """Two to four people with one claim each; the answer is one letter a person, T for knight and L for knave."""
+    """Two to four people with one claim each; the answer is a letter each, T knight, L knave."""
 
     name = "logic"
 

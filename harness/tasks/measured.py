@@ -43,7 +43,7 @@ def measured_facts(name: str) -> "TaskFacts":
     small = [split for split in SPLITS if counts[split] < LEAST]
     if small:
         raise ValueError(
-            f"{place}: {sum(counts.values())} distinct items leave {counts[small[0]]} for {small[0]}, which needs "
+            f"{place}: {sum(counts.values())} items leave {counts[small[0]]} for {small[0]}, needed are "
             f"{LEAST}; give more rows (about 200 suffice)"
         )
     return TaskFacts(

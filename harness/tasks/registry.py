@@ -23,7 +23,7 @@ SHIPPED: dict[str, str] = {
 
 FACTS_FILE = Path(__file__).with_name("tasks.toml")
 PLUGINS = Path(__file__).with_name("plugins")
-"""Tasks of others: `<name>.py` with a function `task()` and `<name>.toml`, a table like those of tasks.toml."""
+"""Tasks of others: `<name>.py` with a function `task()` and `<name>.toml`, a table as in tasks.toml."""
 
 
 DIRS_VARIABLE = "AUTOTRAINER_TASKS"

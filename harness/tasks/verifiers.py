@@ -64,7 +64,7 @@ def _number_only(completion: str, answer: str) -> Verdict:
 
 
 def _final_number(completion: str, answer: str) -> Verdict:
-    """The number after `####`, `answer is` or in `\\boxed{}`; two different ones are wrong, whatever they are."""
+    """The number after `####`, after `answer is` or in a box; two different ones are wrong."""
     want = number(answer)
     if want is None:
         return Verdict(None, f"the answer {answer!r} is not a number")
@@ -78,7 +78,7 @@ def _final_number(completion: str, answer: str) -> Verdict:
 
 
 def boxed(text: str) -> list[str]:
-    """The contents of every `\\boxed{...}`, braces balanced."""
+    """The contents of every box, braces balanced."""
     found: list[str] = []
     for start in _BOXED.finditer(text):
         depth, begin = 1, start.end()
@@ -105,7 +105,7 @@ def _math(completion: str, answer: str) -> Verdict:
     except ImportError:
         return Verdict(None, "math-verify is not installed: pip install 'autotrainer[train]'")
     try:
-        # No timeout of its own: it uses SIGALRM, which works in the main thread only; sizes are bounded instead.
+        # No timeout of its own: it uses SIGALRM, of the main thread only; sizes are bounded instead.
         if len(got) > 200 or re.search(r"\^\{?\d{4,}|\d{4,}!", got):
             return Verdict(0.0, "too large an expression")
         left = math_verify.parse(f"${want}$", parsing_timeout=None)

@@ -7,7 +7,7 @@ import pytest
 from autotrainer.cli.app import invoke
 from autotrainer.cli.settings import Flags, build_config
 from autotrainer.errors import ConfigError
-from autotrainer.importing.study import read_file, study_toml
+from autotrainer.importing.study import read_file, write_study
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = sorted(
@@ -19,7 +19,7 @@ NAMES = sorted(
 
 def imported(name: str, folder: Path) -> Path:
     path = folder / "study.toml"
-    path.write_text(study_toml(read_file(FIXTURES / name)))
+    write_study(read_file(FIXTURES / name), path)
     return path
 
 
@@ -33,6 +33,14 @@ def test_an_import_is_a_study_that_can_be_created(name, tmp_path):
     config = build_config(flags, tmp_path)
     assert config.model == "tiny"
     assert config.recipe["learning_rate"] > 0
+
+
+def test_the_reward_of_a_script_stands_alone_and_trains_nothing(tmp_path):
+    imported("trl_gsm8k.py", tmp_path)
+    space: dict = {}
+    exec((tmp_path / "study_reward.py").read_text(), space)
+    assert space["correctness"]([], [[{"content": "#### 4"}]], ["4"]) == [2.0]
+    assert "GRPOTrainer" not in space
 
 
 def test_a_script_gives_its_settings_under_our_names():
