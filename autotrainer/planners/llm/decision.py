@@ -159,6 +159,8 @@ def read(text: str) -> Decision:
             shown = json.dumps(item.get("input"), default=str)[:120]
             if item["type"] == "extra_forbidden":
                 rows.append(f"{where}: there is no such key")
+            elif item["type"] == "missing":
+                rows.append(f"{where} is missing")
             else:
                 rows.append(f"{where} = {shown}: {item['msg']}")
         raise DecisionError("; ".join(dict.fromkeys(rows))) from error
@@ -178,7 +180,7 @@ def _object(text: str) -> dict[str, Any]:
             continue
         if isinstance(value, dict):
             found.append(value)
-    found += _embedded(bare)
+    found += [value for value in _embedded(bare) if "verdict" in value or "hypothesis" in value]
     for value in found:
         if "verdict" in value or "hypothesis" in value:
             return value
@@ -187,7 +189,10 @@ def _object(text: str) -> dict[str, Any]:
     if "{" not in bare:
         kind = "a refusal" if _REFUSAL.search(bare) else "text"
         raise DecisionError(f"the answer is {kind} without a JSON object: answer with one JSON object alone")
-    raise DecisionError(f"the answer has no complete JSON object ({trouble[:160]}): was it cut off?")
+    raise DecisionError(
+        "the answer has no complete JSON object with verdict and hypothesis "
+        f"({trouble[:160]}): was it cut off?"
+    )
 
 
 def _embedded(text: str) -> list[dict[str, Any]]:
@@ -195,7 +200,7 @@ def _embedded(text: str) -> list[dict[str, Any]]:
     decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
     found: list[dict[str, Any]] = []
     place, tries = text.find("{"), 0
-    while place >= 0 and tries < 50 and not found:
+    while place >= 0 and tries < 50:
         tries += 1
         try:
             value, _ = decoder.raw_decode(text, place)

@@ -117,6 +117,7 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
         ({"hooks": [{"point": "loss", "ref": "hooks/none.py:None_"}]}, "there is no harness/hooks/none.py"),
         ({"hooks": [{"point": "loss", "ref": "../x.py:Y"}]}, "hooks.0.ref"),
         ({"lr": 1}, "there is no such key"),
+        ({"verdict": None}, "verdict = null"),
         ({"edits": [{"path": "harness/run.py", "content": "x = 1\n"}]}, "may not be edited"),
         ({"edits": [{"path": "harness/hooks/x.py", "search": "a", "replace": "b"}]}, "no such file"),
     ],
@@ -125,6 +126,13 @@ def test_what_a_decision_may_not_ask_for_is_named(grown, planner_of, parts, word
     planner, _desk, model = planner_of(go_on(**parts), go_on(changes=change(learning_rate=2e-4)))
     assert planner.propose(context_of(grown), "n003").planner == "llm"
     assert words in model.requests[1].messages[-1][1]
+
+
+def test_an_answer_that_was_cut_off_is_called_so(grown, planner_of):
+    text = json.dumps({"changes": change(beta=0.02), **go_on()})
+    planner, _, model = planner_of(text[:-30], go_on(changes=change(beta=0.02)))
+    assert planner.propose(context_of(grown), "n003").planner == "llm"
+    assert "was it cut off?" in model.requests[1].messages[-1][1]
 
 
 def test_a_killed_node_is_not_gone_on_from_and_a_repair_starts_before_the_onset(planner_of):
