@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from autotrainer.errors import WorkspaceError
+from autotrainer.files import dumps
 from autotrainer.study.view import StudyView
 from autotrainer.tree.node import Node
 from autotrainer.tree.proposal import Purpose
@@ -30,6 +31,7 @@ CURVES = (
 )
 _POINTS = 300
 _DECISIONS = 300
+_TRACE = 20_000
 
 
 def study_payload(view: StudyView) -> dict[str, Any]:
@@ -205,9 +207,26 @@ def node_payload(view: StudyView, node_id: str) -> dict[str, Any]:
         "eval_s": cost["eval_device_s"],
         "recipe": recipe_rows(node),
         "patch": proposal.patch,
+        "traces": _traces(view, node_id),
         "harness_diff": harness_diff(view, node),
         "rollout_steps": rollout_steps(folder) if node.attempt and folder.is_dir() else [],
     }
+
+
+def _traces(view: StudyView, node_id: str) -> list[dict[str, str]]:
+    """What a language model was asked to decide about the node, and its answer as it was."""
+    return [
+        {
+            "decision": text.clean(event.data["decision"]),
+            "outcome": text.clean(event.data["outcome"]),
+            "reason": text.clean(event.data["reason"]),
+            "model": text.clean(event.data.get("model") or ""),
+            "answer": dumps(event.data.get("answer"), indent=1)[:_TRACE],
+            "rejections": "\n".join(str(words) for words in event.data.get("rejections") or ())[:_TRACE],
+        }
+        for event in view.events
+        if event.kind == "llm_decision" and event.data.get("node") == node_id
+    ]
 
 
 def _came_of_it(view: StudyView, node: Node) -> str:

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from autotrainer.testing.sample_study import write_sample_study, write_wide_study
+from autotrainer.testing.sample_study import SampleStudy, write_sample_study, write_wide_study
+from autotrainer.tree.proposal import Purpose
 from autotrainer.ui.web.app import build_app
 
 
@@ -53,6 +54,21 @@ def test_a_node_tells_why_it_exists_and_what_came_of_it(client):
     assert node["lineage"] == ["n000", "n001", "n005", "n007"]
     assert [curve["name"] for curve in node["curves"]][:2] == ["reward", "probe accuracy"]
     assert node["rollout_steps"] == [1, 2]
+
+
+def test_a_node_shows_what_a_language_model_decided(tmp_path):
+    study = SampleStudy(tmp_path / "asked")
+    study.start()
+    study.base()
+    answer = {"hypothesis": "<b>warmer</b>", "knobs": {"temperature": 1.1}}
+    study.emit(
+        "llm_decision", decision="d001", node="n001", outcome="accepted", reason="", model="m", answer=answer
+    )
+    study.seed(Purpose.CAREFUL, 3)
+    client = TestClient(build_app(study.root), base_url="http://127.0.0.1")
+    (trace,) = client.get("/api/nodes/n001").json()["traces"]
+    assert trace["outcome"] == "accepted"
+    assert "<b>warmer</b>" in trace["answer"]
 
 
 def test_rollouts_come_by_group_the_best_first(client):

@@ -46,6 +46,9 @@ export function renderNode(panel, node, study) {
     section(`Curves, ${node.steps} of ${node.steps_planned} steps`, node.curves.length ? charts(node) : null),
     section("Rollouts", node.rollout_steps.length ? rollouts(node) : null),
     section("Harness against the parent's", node.harness_diff ? diff(node.harness_diff) : null),
+    section("Planner's trace", node.traces.map((one) => h("details", { class: "group" },
+      h("summary", { text: `${one.decision} ${one.outcome}, ${one.model}${one.reason ? `: ${one.reason}` : ""}` }),
+      one.rejections ? h("pre", { text: one.rejections }) : null, h("pre", { text: one.answer })))),
     section("What happened", h("ul", { class: "small" }, node.happened.map((one) => h("li", { text: `${seconds(one.t)}: ${one.words}` })))),
     section("Recipe", h("details", {}, h("summary", { text: `${Object.keys(node.recipe).length} settings` }), table(["setting", "value"], Object.entries(node.recipe)))),
     h("p", { class: "soft small", text: `${seconds(node.train_s)} of training, ${seconds(node.eval_s)} of evaluation` }));

@@ -1,6 +1,7 @@
 import { byId, percent, replace, s } from "./dom.js";
 
 const W = 190, H = 54, DX = 236, DY = 68;
+const CULLED = 150; // nodes from which on those out of sight are not drawn
 const LEGIBLE = 90; // pixels of a box's width below which nobody reads it
 const STATES = { completed: "#9ccfc3", running: "#a9c8f0", evaluating: "#a9c8f0", queued: "#dfe7ee", proposed: "#dfe7ee", pruned: "#e6dcc6", failed: "#f0b8b3", crashed: "#f0b8b3", invalid: "#f0b8b3", cancelled: "#dcdcdc" };
 const HUES = [160, 30, 265, 95, 340, 205, 55, 300, 130, 10];
@@ -29,6 +30,7 @@ export class Tree {
     this.lines();
     this.legend();
     if (first || !this.moved) this.fit(true);
+    else this.apply();
   }
 
   scaled(nodes) {
@@ -71,7 +73,9 @@ export class Tree {
       if (["confirm", "control"].includes(node.purpose)) continue;
       const [x1, y1, x2, y2] = [parent.x * DX + W, parent.y * DY + H / 2, node.x * DX, node.y * DY + H / 2];
       const kinds = `edge${path.has(id) && path.has(node.id) ? " won" : ""}${node.from ? "" : " fresh"}`;
-      drawn.push(s("path", { class: kinds, d: `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}` }));
+      const edge = s("path", { class: kinds, d: `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${y2} ${x2} ${y2}` });
+      edge.ends = [id, node.id];
+      drawn.push(edge);
     }
     for (const [row, words] of this.study.captions) {
       drawn.push(s("text", { class: "caption", x: W, y: row * DY + H / 2 + 4, "text-anchor": "end", text: short(words, 32) }));
@@ -118,7 +122,9 @@ export class Tree {
     const ahead = this.study.nodes.filter((other) => other.id !== id && (way[0] ? Math.sign(other.x - node.x) === way[0] : Math.sign(other.y - node.y) === way[1]));
     const far = (other) => way[0] ? Math.abs(other.x - node.x) * 1.5 + Math.abs(other.y - node.y) : Math.abs(other.y - node.y) + Math.abs(other.x - node.x) * 3;
     ahead.sort((a, b) => far(a) - far(b));
-    if (ahead.length) this.boxes.get(ahead[0].id).group.focus();
+    if (!ahead.length) return;
+    this.show(ahead[0].id); // what is not drawn cannot be focused
+    this.boxes.get(ahead[0].id).group.focus();
   }
 
   // ---- zoom and pan: the view box in the tree's own units
@@ -149,7 +155,21 @@ export class Tree {
     if (y < v.y || y + H > v.y + v.h) v.y = y + H / 2 - v.h / 2;
     this.apply();
   }
-  apply() { const v = this.view; this.svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`); }
+  apply() {
+    const v = this.view;
+    this.svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
+    if (this.study.nodes.length > CULLED) this.cull();
+  }
+  // Of a large tree only what is in sight, and an edge with an end in sight, is drawn.
+  cull() {
+    const v = this.view;
+    const seen = (x, y) => x + W > v.x && x < v.x + v.w && y + H > v.y && y < v.y + v.h;
+    const toggle = (element, shown) => {
+      if (element.shown !== shown) { element.shown = shown; element.style.display = shown ? "" : "none"; }
+    };
+    for (const node of this.study.nodes) toggle(this.boxes.get(node.id).group, seen(node.x * DX, node.y * DY));
+    for (const edge of this.edges.children) if (edge.ends) toggle(edge, edge.ends.some((id) => this.boxes.get(id).group.shown));
+  }
 
   pan() {
     let last = null;
