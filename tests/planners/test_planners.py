@@ -72,8 +72,8 @@ def a_search(seed, planner_name, policy_name, nodes=14, slots=2):
     return builder
 
 
-FREE = sorted(set(PLANNERS) - {"asha", "pbt", "bracket"})
-"""Planners that go with any policy; the others repeat and continue on purpose."""
+FREE = sorted(set(PLANNERS) - {"asha", "pbt", "bracket", "llm"})
+"""Planners that go with any policy and need no model; the others repeat and continue on purpose."""
 PAIRS = sorted({*((p, s) for p in FREE for s in POLICIES), ("asha", "asha"), ("pbt", "pbt")})
 
 
@@ -169,7 +169,7 @@ def test_random_knobs_stay_in_a_sane_box(seed):
 def test_an_unknown_planner_is_refused_with_the_known_ones():
     with pytest.raises(
         ConfigError,
-        match="unknown planner 'oracle': known are asha, bracket, cma, grid, pbt, random, rules, tpe",
+        match="unknown planner 'oracle': known are asha, bracket, cma, grid, llm, pbt, random, rules, tpe",
     ):
         planner("oracle")
 
@@ -180,6 +180,7 @@ def test_a_planner_brings_the_policy_that_it_is_meant_for():
         "bracket": "restarts",
         "cma": "restarts",
         "grid": "restarts",
+        "llm": "puct",
         "pbt": "pbt",
         "random": "restarts",
         "rules": "puct",

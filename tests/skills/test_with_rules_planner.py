@@ -42,6 +42,9 @@ def test_a_healthy_run_on_its_plateau_is_gone_on_from_with_several_changes_at_on
     built.base()
     findings = diagnose(run(reward=0.6, noise=0.1, kl_start=0.2), {})
     node = built.completed(built.node(), 0.5, findings=findings)
+    first = propose(built, node)
+    assert (first.edge, first.start.node) == (Edge.CONTINUE, node)
+    built.propose(first)
     answer = propose(built, node)
     assert (answer.edge, answer.start.node) == (Edge.TRANSITION, node)
     before, after = built.tree[node].proposal.recipe.stages[-1].knobs, answer.recipe.stages[-1].knobs

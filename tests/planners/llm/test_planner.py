@@ -8,6 +8,7 @@ from autotrainer.errors import PlannerError, PlannerWaitingError
 from autotrainer.planners.llm.backend import CallError, Fault, Reply
 from autotrainer.planners.llm.desk import VetResult
 from autotrainer.planners.llm.prices import Price
+from autotrainer.recipe.knobs import KNOBS
 from autotrainer.testing.scripted_desk import ScriptedDesk
 from autotrainer.testing.scripted_model import change, go_on
 from autotrainer.testing.skills import ScriptedSkill, scripted
@@ -110,9 +111,11 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
                     weight_decay=0.1,
                     max_grad_norm=0.5,
                     entropy_coef=0.01,
+                    epsilon_high=0.4,
+                    warmup_steps=5,
                 )
             },
-            "at most 5 may be",
+            f"at most {int(0.3 * len(KNOBS))} may be",
         ),
         ({"hooks": [{"point": "loss", "ref": "hooks/none.py:None_"}]}, "there is no harness/hooks/none.py"),
         ({"hooks": [{"point": "loss", "ref": "../x.py:Y"}]}, "hooks.0.ref"),
