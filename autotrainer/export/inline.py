@@ -11,6 +11,7 @@ from pathlib import Path
 from autotrainer.errors import ConfigError
 
 TREE = "harness"
+OURS = ("autotrainer", "sandboxes", "skills")
 _BUILTINS = frozenset(dir(builtins))
 Key = tuple[str, str]
 """A module and a name that it defines."""
@@ -55,6 +56,10 @@ class Inliner:
             if used in own.definitions or used in own.ours:
                 self.add(*self._origin(key[0], used))
             elif used in own.others:
+                if own.others[used].split()[1].partition(".")[0] in OURS:
+                    raise ConfigError(
+                        f"{key[0]}.{key[1]} needs {own.others[used]!r}, which a script cannot have"
+                    )
                 self.imports.add(own.others[used])
             elif used not in _BUILTINS and used not in _bound(own.definitions[key[1]]):
                 raise ConfigError(f"{key[0]}.{key[1]} uses {used!r}, which is not found in {own.path}")
@@ -88,6 +93,8 @@ class Inliner:
         if isinstance(node, ast.ClassDef) and self._methods.get(key):
             kept = _reachable(node, self._methods[key])
             node.body = [s for s in node.body if not isinstance(s, ast.FunctionDef) or s.name in kept]
+            if _stands_alone(node):
+                node.bases = []
         stripped: ast.stmt = _Stripped().visit(node)
         return stripped
 
@@ -185,6 +192,24 @@ def _reachable(node: ast.ClassDef, wanted: frozenset[str]) -> set[str]:
                 kept.add(child.attr)
                 left.append(child.attr)
     return kept
+
+
+def _stands_alone(node: ast.ClassDef) -> bool:
+    """Whether the methods that are left use nothing of a base class."""
+    own = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+    own |= {name for item in node.body for name in _defined(item)}
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and child.id == "super":
+            return False
+        if (
+            isinstance(child, ast.Attribute)
+            and isinstance(child.value, ast.Name)
+            and child.value.id == "self"
+        ):
+            if isinstance(child.ctx, ast.Load) and child.attr not in own:
+                return False
+            own.add(child.attr)
+    return True
 
 
 class _Stripped(ast.NodeTransformer):

@@ -137,9 +137,13 @@ def _task_class(root: Path, task: str) -> tuple[str, str]:
     for node in ast.walk(module):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                known = isinstance(key, ast.Constant) and key.value == task and isinstance(value, ast.Name)
-                if known and value.id in origins:  # type: ignore[attr-defined]
-                    return origins[value.id]  # type: ignore[attr-defined]
+                if not (isinstance(key, ast.Constant) and key.value == task):
+                    continue
+                if isinstance(value, ast.Name) and value.id in origins:
+                    return origins[value.id]
+                if isinstance(value, ast.Constant) and ":" in str(value.value):
+                    file, _, name = str(value.value).partition(":")
+                    return f"harness.tasks.{file}", name
     raise ConfigError(
         f"the verifier of task {task!r} is not a class of its own in {path}: it has to be copied by hand"
     )
