@@ -1,4 +1,4 @@
-"""The reward functions of a training script on their own: importing the script itself would start its training."""
+"""A training script's reward functions on their own: importing the script would start its training."""
 
 from __future__ import annotations
 

