@@ -6,6 +6,7 @@ import pytest
 
 from autotrainer.errors import PlannerError, PlannerWaitingError
 from autotrainer.planners.llm.backend import CallError, Fault, Reply
+from autotrainer.planners.llm.compile import MAX_OVERRIDES
 from autotrainer.planners.llm.desk import VetResult
 from autotrainer.planners.llm.prices import Price
 from autotrainer.testing.scripted_desk import ScriptedDesk
@@ -110,9 +111,12 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
                     weight_decay=0.1,
                     max_grad_norm=0.5,
                     entropy_coef=0.01,
+                    epsilon_high=0.4,
+                    warmup_steps=2,
+                    num_iterations=2,
                 )
             },
-            "at most 5 may be",
+            f"at most {MAX_OVERRIDES} may be",
         ),
         ({"hooks": [{"point": "loss", "ref": "hooks/none.py:None_"}]}, "there is no harness/hooks/none.py"),
         ({"hooks": [{"point": "loss", "ref": "../x.py:Y"}]}, "hooks.0.ref"),
