@@ -45,7 +45,7 @@ _STANDARD = frozenset(
 )
 _IN_JOBS = frozenset({"torch", "numpy"})
 _OWN = ("harness.hooks", "harness.rewards")
-_NEVER_OWN = ("harness.hooks.sampler_mismatch",)
+_NEVER_OWN = ("harness.hooks.sampler_mismatch", "harness.rewards.own")
 BUILTINS = frozenset(
     [
         "open",

@@ -101,8 +101,7 @@ def test_the_screen_names_the_line_and_undefined_names():
 def test_the_screen_lets_the_shipped_code_pass(tree):
     root = Path(__file__).resolve().parents[2]
     for path in sorted((root / tree).glob("*.py")):
-        # own.py starts the processes of a user's reward function.
-        # sampler_mismatch, a tool for tests, copies the policy's __dict__: no edit of it would pass.
+        # sampler_mismatch copies the policy's __dict__, own starts processes: no edit of them would pass.
         if path.name not in ("__init__.py", "api.py", "sampler_mismatch.py", "own.py"):
             assert screen(f"{tree}/{path.name}", path.read_text()) == []
 

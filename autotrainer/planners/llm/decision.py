@@ -117,7 +117,8 @@ def schema(
 
     With names, only these knobs and skills can be named by a model whose provider enforces the schema.
 
-    A compact one, for answers of a few hundred tokens, has the keys without code, short texts and lists.
+    A compact one, for answers of a few hundred tokens, has the keys without code, short texts, and at most
+    one change, of a number.
     """
     value: dict[str, Any] = Decision.model_json_schema()
     if compact:
@@ -129,9 +130,11 @@ def schema(
             for key in _NOT_STRICT:
                 entry.pop(key, None)
             if compact and entry.get("type") == "array":
-                entry["maxItems"] = 2
+                entry["maxItems"] = 1
             if compact and name in ("hypothesis", "why", "knob", "parent"):
                 entry["maxLength"] = 160 if name == "hypothesis" else 40
+    if compact:
+        value["$defs"]["KnobChange"]["properties"]["value"] = {"type": "number"}
     if knobs:
         value["$defs"]["KnobChange"]["properties"]["knob"]["enum"] = list(knobs)
     if skills is not None:

@@ -91,6 +91,7 @@ def propose(work: Round) -> None:
     again = bool(work.rejections)
     model = (work.settings.coder if again else None) or work.settings.model
     assert model is not None
+    compact = work.settings.decision_tokens < COMPACT_BELOW
     request = Request(
         model=model,
         messages=tuple(work.messages),
@@ -99,8 +100,8 @@ def propose(work: Round) -> None:
         temperature=work.settings.temperature,
         schema=dumps(
             schema(
-                compact=work.settings.decision_tokens < COMPACT_BELOW,
-                knobs=tuple(KNOBS),
+                compact=compact,
+                knobs=[name for name, knob in KNOBS.items() if not (compact and knob.choices)],
                 skills=applicable(work.board),
             )
         ),

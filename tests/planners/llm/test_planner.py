@@ -6,9 +6,9 @@ import pytest
 
 from autotrainer.errors import PlannerError, PlannerWaitingError
 from autotrainer.planners.llm.backend import CallError, Fault, Reply
+from autotrainer.planners.llm.compile import MAX_OVERRIDES
 from autotrainer.planners.llm.desk import VetResult
 from autotrainer.planners.llm.prices import Price
-from autotrainer.recipe.knobs import KNOBS
 from autotrainer.testing.scripted_desk import ScriptedDesk
 from autotrainer.testing.scripted_model import change, go_on
 from autotrainer.testing.skills import ScriptedSkill, scripted
@@ -112,10 +112,11 @@ def test_fences_thoughts_and_words_around_a_decision_do_no_harm(grown, planner_o
                     max_grad_norm=0.5,
                     entropy_coef=0.01,
                     epsilon_high=0.4,
-                    warmup_steps=5,
+                    warmup_steps=2,
+                    num_iterations=2,
                 )
             },
-            f"at most {int(0.3 * len(KNOBS))} may be",
+            f"at most {MAX_OVERRIDES} may be",
         ),
         ({"hooks": [{"point": "loss", "ref": "hooks/none.py:None_"}]}, "there is no harness/hooks/none.py"),
         ({"hooks": [{"point": "loss", "ref": "../x.py:Y"}]}, "hooks.0.ref"),
