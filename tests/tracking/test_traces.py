@@ -45,11 +45,12 @@ def test_a_call_is_a_trace_on_the_run_of_its_node_and_is_written_once(tmp_path: 
     journal.append("llm_decision", {"decision": "d001", "node": "n001", "outcome": "accepted", "reason": ""})
     messages = [{"role": "user", "content": "decide"}]
     write_json(root / "llm" / "00001.json", {"request": {"messages": messages}, "answer": "yes"})
+    trackers = []
     for _ in range(2):
-        tracker = MlflowTracker(root.parent)
-        tracker.mirror(StudyView.read(root))
-        assert tracker.last_error is None
-    client = tracker._client
+        trackers.append(MlflowTracker(root.parent))
+        trackers[-1].mirror(StudyView.read(root))
+        assert trackers[-1].last_error is None
+    client = trackers[-1]._client
     (experiment,) = [e for e in client.search_experiments() if e.name == "autotrainer/math"]
     (trace,) = client.search_traces(locations=[experiment.experiment_id])
     (run,) = client.search_runs([experiment.experiment_id], filter_string="tags.`autotrainer.node` = 'n001'")
