@@ -288,7 +288,7 @@ def _propose(runtime: Runtime, move: Propose) -> bool:
 
 
 def spent_nodes(tree: Tree, steps: int) -> float:
-    """Nodes of the search that were paid for, in units of whole ones: one that was stopped early counts as a part.
+    """Nodes of the search that were paid for, in whole ones: one that was stopped early counts as a part.
 
     In steps and not in seconds, so that two equal studies decide equally.
     """
