@@ -26,7 +26,7 @@ BASELINES: dict[str, tuple[str, ...]] = {
     "pbt": ("pbt",),
     "careful": ("careful",),
 }
-"""Each baseline with the lengths of trial it is run with; the length that does better over all cases counts."""
+"""Each baseline with the lengths of its trials; the length that does better over all cases counts."""
 SEEDS = 8
 FIRST_SEED = 5000
 """Surfaces from this seed on were never looked at while the planner was built."""

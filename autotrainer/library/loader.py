@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Literal
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autotrainer.errors import SkillError
