@@ -66,6 +66,26 @@ class LineProgress:
         self._seen = len(view.events)
 
 
+class SimulatedProgress:
+    """One line an event with the study's own clock, each marked SIMULATED."""
+
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        """Lines to standard output, or to standard error."""
+        self._to_stderr = to_stderr
+        self._seen = 0
+
+    def tick(self, view: StudyView) -> None:
+        """The events since the last tick."""
+        started = view.last("study_started")
+        for event in view.events[self._seen :]:
+            line = event_line(event, view)
+            if line is not None:
+                seconds = event.time - started.time if started is not None else 0.0
+                hours, minutes = divmod(int(seconds // 60), 60)
+                typer.echo(f"SIMULATED {hours:3d}:{minutes:02d}  {line}", err=self._to_stderr)
+        self._seen = len(view.events)
+
+
 class LiveProgress:
     """The run tree, redrawn in place."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from autotrainer.cli.options import DEFAULT_RUNS, JsonOption, RunsOption, StudyArgument, print_json
 from autotrainer.errors import StudyLockedError
+
+if TYPE_CHECKING:
+    from autotrainer.study.config import StudyConfig
 
 DetachOption: TypeAlias = Annotated[
     bool, typer.Option("--detach", help="Leave it to a watchdog that survives logout; return at once.")
@@ -98,6 +101,12 @@ def run(
             "--mlflow-uri", metavar="URI", help="Tracking server or database. Default: mlflow.db in --runs."
         ),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor", metavar="local|simulated", help="simulated plays the study, trains nothing."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan and cost; start and create nothing.")
     ] = False,
@@ -136,6 +145,7 @@ def run(
             "approve": approve,
         },
         mlflow_uri=mlflow_uri,
+        executor=executor,
     )
     asked = build_config(flags, runs)
     from autotrainer.study import study as studies  # after the cheap checks
@@ -144,6 +154,9 @@ def run(
     if dry_run:
         plan = studies.dry_run(asked)
         print_json(plan) if json_output else print_plan(plan)
+        return
+    if asked.executor == "simulated":
+        _play(asked, runs, json_output)
         return
     root = studies.create_study(asked, runs)
     typer.echo(
@@ -159,6 +172,20 @@ def run(
         _detach(root)
     else:
         drive(root, json_output=json_output, created=True)
+
+
+def _play(asked: StudyConfig, runs: Path, json_output: bool) -> None:
+    """Play a study in the simulated world and print how it ended; every line says SIMULATED."""
+    from autotrainer.bench.simulated.night import play_night
+    from autotrainer.cli.drive import print_study
+    from autotrainer.cli.progress import SimulatedProgress
+
+    typer.echo(
+        f"SIMULATED study {asked.id}: no model is trained, nothing below is about {asked.model}", err=True
+    )
+    progress = SimulatedProgress(to_stderr=json_output)
+    view = play_night(asked, runs, progress.tick)
+    print_json(view.to_json()) if json_output else print_study(view)
 
 
 def resume(

@@ -43,6 +43,7 @@ class Flags:
     llm: Mapping[str, Any] = field(default_factory=dict)
     """Keys of LlmSettings."""
     mlflow_uri: str | None = None
+    executor: str | None = None
 
 
 def build_config(flags: Flags, runs: Path) -> StudyConfig:
@@ -64,6 +65,7 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
         "planner": flags.planner,
         "policy": flags.policy,
         "id": flags.study,
+        "executor": flags.executor,
     }
     values.update({key: value for key, value in given.items() if value is not None})
     asked = (*map(Path, values.get("skills_dirs", ())), *flags.skills)

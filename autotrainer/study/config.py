@@ -101,6 +101,8 @@ class StudyConfig(BaseModel):
     planner: str = "rules"
     policy: str = "auto"
     """`auto`: the one that the planner is meant for."""
+    executor: str = Field("local", pattern="^(local|simulated)$")
+    """Where jobs run; simulated trains nothing, and everything printed says so."""
     skills_dirs: tuple[str, ...] = ()
     tasks_dirs: tuple[str, ...] = ()
     """Folders of task plugins."""

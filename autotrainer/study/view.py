@@ -71,7 +71,7 @@ class StudyView:
     @property
     def simulated(self) -> bool:
         """Whether a simulated landscape was trained instead of a model; every reader says so then."""
-        return False
+        return self.config.executor == "simulated"
 
     @property
     def phase(self) -> str:

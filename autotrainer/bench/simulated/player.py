@@ -139,7 +139,7 @@ def play(
         _prepare(runtime, cost)
         runtime.judged = until == "finished"
         with suppress(SearchEndedError):
-            _drive(runtime)
+            drive_study(runtime)
         return _played(runtime)
 
 
@@ -198,7 +198,8 @@ def _prepare(runtime: Runtime, cost: JobCost) -> None:
     runtime.record("phase", phase="careful", reason=f"mode {runtime.plan.mode}")
 
 
-def _drive(runtime: SimulatedRuntime) -> None:
+def drive_study(runtime: SimulatedRuntime, on_tick: Callable[[], None] = lambda: None) -> None:
+    """Run the loop's steps to the study's end; where nothing happens the clock goes on to what comes next."""
     executor = runtime.executor
     assert isinstance(executor, SimulatedExecutor)
     world = executor.world
@@ -211,6 +212,8 @@ def _drive(runtime: SimulatedRuntime) -> None:
             return
         if len(runtime.journal) == before:
             _pass_time(runtime, world)
+        else:
+            on_tick()
     raise RuntimeError("a simulated study did not end")
 
 
