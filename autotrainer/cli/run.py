@@ -75,9 +75,6 @@ def run(
     approve: Annotated[
         str | None, typer.Option("--approve", metavar="edits|all", help="Its decisions wait for a person.")
     ] = None,
-    executor: Annotated[
-        str | None, typer.Option(help="local, or simulated: no training, a virtual clock. Default: local.")
-    ] = None,
     skills: Annotated[
         list[Path] | None,
         typer.Option("--skills", metavar="DIR", help="A folder of more skills; repeatable."),
@@ -132,7 +129,6 @@ def run(
         seed=seed,
         planner=planner,
         policy=policy,
-        executor=executor,
         study=study,
         config=config,
         skills=tuple(skills or ()),

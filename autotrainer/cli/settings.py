@@ -33,7 +33,6 @@ class Flags:
     seed: int | None = None
     planner: str | None = None
     policy: str | None = None
-    executor: str | None = None
     study: str | None = None
     config: Path | None = None
     skills: tuple[Path, ...] = ()
@@ -65,7 +64,6 @@ def build_config(flags: Flags, runs: Path) -> StudyConfig:
         "seed": flags.seed,
         "planner": flags.planner,
         "policy": flags.policy,
-        "executor": flags.executor,
         "id": flags.study,
         "executor": flags.executor,
     }

@@ -64,15 +64,6 @@ class EvalSettings(BaseModel):
     temperature: float = Field(1.0, gt=0, le=2)
 
 
-class SimulationSettings(BaseModel):
-    """What is trained where the executor is `simulated`; `--set simulation.KEY=VALUE`."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
-
-    surface: str = "mixed"
-    """The family of simulated surfaces; the study's seed picks one of it."""
-
-
 class NotifySettings(BaseModel):
     """Who is told of a promotion, a stop or trouble; `--set notify.KEY=VALUE`."""
 
@@ -128,9 +119,6 @@ class StudyConfig(BaseModel):
     notify: NotifySettings = NotifySettings()
     llm: LlmSettings = LlmSettings()
     tracking: TrackingSettings = TrackingSettings()
-    executor: str = Field("local", pattern="^(local|simulated)$")
-    """Where jobs run: on this machine, or nowhere (SIMULATED)."""
-    simulation: SimulationSettings = SimulationSettings()
 
     @classmethod
     def build(cls, values: Mapping[str, Any]) -> Self:
@@ -197,7 +185,6 @@ def known_keys() -> tuple[str, ...]:
         "notify": NotifySettings,
         "llm": LlmSettings,
         "tracking": TrackingSettings,
-        "simulation": SimulationSettings,
     }
     keys = [f"recipe.{name}" for name in ("algorithm", *KNOBS)]
     return tuple(keys + [f"{name}.{key}" for name, model in sections.items() for key in model.model_fields])

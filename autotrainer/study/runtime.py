@@ -57,8 +57,6 @@ class Runtime:
     stop_reason: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.time
     build: BuildWorkspace = build_workspace
-    wait: Callable[[float], None] = time.sleep
-    """Let so much time pass, or as much as it takes for something to happen."""
     tree: Tree = field(init=False)
     ledger: Ledger = field(init=False)
     _jobs: dict[str, Job] = field(default_factory=dict, init=False)

@@ -88,7 +88,7 @@ def _run(
             if runtime.should_stop() or time.monotonic() > deadline:
                 job.cancel("set-up was stopped")
                 raise ExecutorError(f"{kind} was stopped after {_SETUP_LIMIT_S:.0f} s or by a person")
-            runtime.wait(0.1)
+            time.sleep(0.1)
         directory = runtime.paths.job(job_id)
         result = JobResult.read(directory / "result.json")
         if result.status == "completed":
@@ -198,7 +198,7 @@ def _measure_evaluation(runtime: Runtime) -> float:
         evaluator_job.ensure_running(runtime)
         if time.monotonic() > deadline:
             raise ExecutorError(f"the evaluator did not answer within {_SETUP_LIMIT_S:.0f} s")
-        runtime.wait(0.1)
+        time.sleep(0.1)
     return float(answer.device_seconds)
 
 

@@ -45,5 +45,5 @@ def smoke_job(
     )
     job = runtime.job(job_id)
     while job.state() in (JobState.PENDING, JobState.RUNNING):
-        runtime.wait(0.1)
+        time.sleep(0.1)
     return JobResult.read(directory / "result.json")

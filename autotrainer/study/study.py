@@ -22,7 +22,7 @@ from autotrainer.planners.registry import planner
 from autotrainer.recipe.careful import careful_recipe
 from autotrainer.resources import resolve_model
 from autotrainer.search.registry import policy
-from autotrainer.study import evaluator_job, finish, setup, simulated, steps
+from autotrainer.study import evaluator_job, finish, setup, steps
 from autotrainer.study.config import StudyConfig
 from autotrainer.study.diagnose import diagnose_running
 from autotrainer.study.disk import watch_disk
@@ -64,9 +64,7 @@ def validate(config: StudyConfig) -> None:
     Raises:
         ConfigError: task, model, planner, policy, skill folder, budget or a knob is wrong.
     """
-    budget = parse_budget(config.budget_text)
-    if config.executor == "simulated":
-        simulated.check(config, budget)
+    parse_budget(config.budget_text)
     facts = setup.task_facts(config.task, config.tasks_dirs)
     check_reward(config.reward)
     resolve_model(config.model)
@@ -89,8 +87,7 @@ def create_study(config: StudyConfig, runs: Path) -> Path:
         ConfigError: what was asked is wrong, the devices are not there, or the folder is taken.
     """
     validate(config)
-    if config.executor != "simulated":
-        require_devices(parse_budget(config.budget_text))
+    require_devices(parse_budget(config.budget_text))
     root = (runs / config.id).resolve()
     if root.exists():
         raise ConfigError(f"study {config.id!r} exists at {root}: give another --id, or resume it")
@@ -119,18 +116,13 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
     def stop_asked() -> bool:
         return asked.pause or (should_stop is not None and should_stop())
 
-    slots = config.budget.slots or budget.devices
-    world = simulated.make_world(config, budget, paths) if config.executor == "simulated" else None
     runtime = Runtime(
         paths=paths,
         config=config,
         budget=budget,
-        journal=Journal(paths.journal, clock=world.clock if world else time.time),
-        executor=simulated.make_executor(world, slots) if world else LocalExecutor(slots=slots),
-        evaluator=(
-            simulated.make_evaluator(world, paths, config.seed) if world else EvaluatorClient(paths)
-        ),
-        clock=world.clock if world else time.time,
+        journal=Journal(paths.journal),
+        executor=LocalExecutor(slots=config.budget.slots or budget.devices),
+        evaluator=EvaluatorClient(paths),
         planner=planner(config.planner),
         policy=policy(config.policy),
         library=load_skills([Path(folder) for folder in config.skills_dirs]),
@@ -141,8 +133,6 @@ def open_runtime(root: Path, *, should_stop: Callable[[], bool] | None = None) -
         stop_reason=lambda: asked.reason,
     )
     attach_llm(runtime)
-    if world is not None:
-        runtime.wait = lambda seconds: simulated.pass_time(world, runtime.ledger.deadline)
     return runtime
 
 
@@ -205,7 +195,7 @@ def _loop(runtime: Runtime, tracker: Tracker, on_tick: Callable[[StudyView], Non
             if time.monotonic() - mirrored > MIRROR_EVERY_S:
                 tracker.mirror(runtime.view())
                 mirrored = time.monotonic()
-            runtime.wait(POLL_S)
+            time.sleep(POLL_S)
     notify(runtime)
     evaluator_job.stop(runtime)
     write_report(runtime.view())
