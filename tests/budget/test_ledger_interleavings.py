@@ -1,4 +1,4 @@
-"""Whatever the order in which jobs are reserved, launched and settled, reservations never exceed the grant."""
+"""In whatever order jobs are reserved, launched and settled, reservations never exceed the grant."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

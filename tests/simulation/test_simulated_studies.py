@@ -24,7 +24,8 @@ COST = JobCost(8.0, 0.15, 4.0)
 
 def end(surface, rate, steps, seed=0):
     levers = Levers(
-        rate=rate, warmup=3, rewarmup=0, decay="constant", group=8, prompts=8, completions=1.0, temperature=1.0,
+        rate=rate, warmup=3, rewarmup=0, decay="constant", group=8, prompts=8, completions=1.0,
+        temperature=1.0,
         beta=0.0, bonus=0.0, clip_high=0.2, iterations=1, loss="dapo", scale="group", max_grad_norm=1.0,
         cap_growth=0.0, mask_cut=False, hooks=frozenset(),
     )  # fmt: skip
@@ -127,7 +128,12 @@ def test_a_search_in_vain_is_given_up_and_one_that_gains_is_not():
 def test_probability_of_improvement_pairs_cases_and_counts_ties_as_half():
     rng = Random(1)
     table = [
-        {"family": family, "seed": seed, "tuner": tuner, "final": 0.5 if tuner == "b" else 0.5 + 0.1 * (seed % 2)}
+        {
+            "family": family,
+            "seed": seed,
+            "tuner": tuner,
+            "final": 0.5 if tuner == "b" else 0.5 + 0.1 * (seed % 2),
+        }
         for family in ("x", "y")
         for seed in range(10)
         for tuner in ("a", "b")
