@@ -13,14 +13,14 @@ Begin = Callable[..., Path]
 
 SMALL = {
     "mode": "tree",
-    "steps": 8,
-    "max_nodes": 3,
+    "steps": 16,
+    "max_nodes": 4,
     "careful_seeds": 1,
     "drafts": 1,
     "max_depth": 2,
     "confirm_seeds": 2,
 }
-"""A search of three short nodes with its confirmation, about a minute long."""
+"""A search of four short nodes with its confirmation, about a minute long."""
 
 
 @pytest.fixture(scope="session")
