@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from autotrainer.contract.models import JobResult, StartSpec
+from autotrainer.errors import ContractError
 from autotrainer.executors.base import JobState
 from autotrainer.recipe.recipe import Recipe
 from autotrainer.study.jobs import job_spec, launch
@@ -15,11 +16,18 @@ LIMIT_S = 600.0
 
 
 def smoke_job(
-    runtime: Runtime, job_id: str, recipe: Recipe, workspace: Path, *, start: StartSpec | None = None
+    runtime: Runtime,
+    job_id: str,
+    recipe: Recipe,
+    workspace: Path,
+    *,
+    start: StartSpec | None = None,
+    wall_s: float = LIMIT_S,
 ) -> JobResult:
     """Run a recipe to its end as a job `<name>.<attempt>` and return its result.
 
-    The job is isolated like one of the tree and does not charge the budget.
+    The job is isolated like one of the tree; whoever runs it inside the budget charges it. It is cancelled
+    where the study is to stop. A job that left no result counts as crashed.
     """
     directory = runtime.paths.job(job_id)
     directory.mkdir(parents=True, exist_ok=True)
@@ -32,7 +40,7 @@ def smoke_job(
         recipe=recipe,
         start=start or StartSpec(),
         workspace=workspace,
-        wall_s=LIMIT_S,
+        wall_s=wall_s,
     ).write(directory / "job.json")
     launch(
         runtime,
@@ -40,10 +48,15 @@ def smoke_job(
         "harness.run",
         "job.json",
         workspace=workspace,
-        wall_s=LIMIT_S,
+        wall_s=wall_s,
         hide=[runtime.paths.vault],
     )
     job = runtime.job(job_id)
     while job.state() in (JobState.PENDING, JobState.RUNNING):
+        if runtime.should_stop():
+            job.cancel("the study is to stop")
         time.sleep(0.1)
-    return JobResult.read(directory / "result.json")
+    try:
+        return JobResult.read(directory / "result.json")
+    except (ContractError, FileNotFoundError) as error:
+        return JobResult(job_id=job_id, status="crashed", reason=f"no result: {error}")

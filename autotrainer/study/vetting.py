@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from autotrainer.contract.metrics import Metrics
-from autotrainer.contract.models import JobResult, StartSpec
-from autotrainer.errors import ContractError, WorkspaceError
-from autotrainer.executors.base import JobState
+from autotrainer.contract.models import JobResult
+from autotrainer.errors import WorkspaceError
 from autotrainer.planners.llm.desk import Edited, VetResult
 from autotrainer.recipe.recipe import Recipe
-from autotrainer.study.jobs import job_spec, launch
 from autotrainer.study.own_diagnostics import separates
 from autotrainer.study.runtime import Runtime
+from autotrainer.study.smoke import smoke_job
 from autotrainer.tree.proposal import Proposal
 from autotrainer.workspace.conformance import check_diagnostic, check_stage
 from autotrainer.workspace.edits import check_path
@@ -95,39 +93,11 @@ def _smoke(runtime: Runtime, proposal: Proposal) -> list[str]:
 
 
 def _run(runtime: Runtime, job_id: str, recipe: Recipe, node: str) -> JobResult:
-    directory, workspace = runtime.paths.job(job_id), runtime.paths.workspace(node)
-    directory.mkdir(parents=True, exist_ok=True)
     wall_s = SMOKE_LIMIT_S + 2.0 * runtime.plan.cost.startup_s
-    job_spec(
-        runtime,
-        job_id=job_id,
-        node="smoke",
-        attempt=int(job_id.rpartition(".")[2]),
-        recipe=recipe,
-        start=StartSpec(),
-        workspace=workspace,
-        wall_s=wall_s,
-    ).write(directory / "job.json")
-    launch(
-        runtime,
-        job_id,
-        "harness.run",
-        "job.json",
-        workspace=workspace,
-        wall_s=wall_s,
-        hide=[runtime.paths.vault],
-    )
-    job = runtime.job(job_id)
-    while job.state() in (JobState.PENDING, JobState.RUNNING):
-        if runtime.should_stop():
-            job.cancel("the study is to stop")
-        time.sleep(0.1)
-    usage = job.usage()
+    result = smoke_job(runtime, job_id, recipe, runtime.paths.workspace(node), wall_s=wall_s)
+    usage = runtime.job(job_id).usage()
     runtime.record("charge", what=f"vetting {job_id}", device_s=usage.device_seconds if usage else 0.0)
-    try:
-        return JobResult.read(directory / "result.json")
-    except (ContractError, FileNotFoundError) as error:
-        return JobResult(job_id=job_id, status="crashed", reason=f"no result: {error}")
+    return result
 
 
 def _judge(runtime: Runtime, job_id: str, result: JobResult) -> list[str]:
