@@ -97,6 +97,8 @@ def _copy(checkpoint: Path, target: Path) -> None:
         return {name for name in names if Path(folder) == checkpoint and name in _NOT_THE_MODEL}
 
     shutil.copytree(checkpoint, target, ignore=ignored)
+    for path in target.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)  # safetensors writes for its owner alone
 
 
 def _recipe(view: StudyView, node: Node) -> dict[str, Any]:
