@@ -36,6 +36,27 @@ def gpu_names() -> tuple[str, ...]:
         pynvml.nvmlShutdown()
 
 
+def busy_devices() -> frozenset[int]:
+    """The indices of the NVIDIA GPUs on which some process computes; empty without a driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return frozenset()
+    try:
+        handles = {
+            index: pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        }
+        return frozenset(
+            index for index, handle in handles.items() if pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        )
+    except pynvml.NVMLError:  # a device that cannot be asked is taken for free
+        return frozenset()
+    finally:
+        pynvml.nvmlShutdown()
+
+
 def is_kind(name: str, kind: str) -> bool:
     """Whether a GPU of that product name is what a budget calls `kind`.
 

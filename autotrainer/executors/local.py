@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from autotrainer.errors import ExecutorError
 from autotrainer.executors.base import Job, JobState, Resources
+from autotrainer.executors.devices import busy_devices
 from autotrainer.executors.folder_job import FolderJob
 from autotrainer.executors.launching import give_devices, read_launch, start_supervisor
 
@@ -66,8 +67,19 @@ class LocalExecutor:
         return [device for device in self._device_indices() if not used[device]]
 
     def _least_used(self) -> int:
-        used = self._used()
-        return min(self._device_indices(), key=lambda device: (used[device], device))
+        """The device that the fewest of our jobs have, of those that nobody else computes on.
+
+        Raises:
+            ExecutorError: others compute on all of them.
+        """
+        used, busy = self._used(), busy_devices()
+        ours = [device for device in self._device_indices() if used[device] or device not in busy]
+        if not ours:
+            raise ExecutorError(
+                f"other processes compute on all devices ({', '.join(map(str, self._device_indices()))}): "
+                "wait for them, end them, or set CUDA_VISIBLE_DEVICES to free ones"
+            )
+        return min(ours, key=lambda device: (used[device], device))
 
     def _used(self) -> Counter[int]:
         running = (job for job in self._jobs.values() if job.state() is JobState.RUNNING)

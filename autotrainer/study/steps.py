@@ -12,6 +12,7 @@ from autotrainer.errors import (
     BudgetExceededError,
     ContractError,
     EvaluationError,
+    ExecutorError,
     PlannerError,
     PlannerWaitingError,
     WorkspaceError,
@@ -379,17 +380,26 @@ def _start(runtime: Runtime, node: Node) -> int:
 
 
 def submit(runtime: Runtime, node: Node, attempt: int) -> None:
-    """Write an attempt's job.json and launch.json and hand it to the executor; safe to repeat."""
+    """Write an attempt's job.json and launch.json and hand it to the executor; safe to repeat.
+
+    Where the executor cannot start it now (no supervisor, no free device) that is noted once and the next
+    tick tries again: the node waits, the study goes on.
+    """
     job_id = f"{node.id}.{attempt}"
     directory = runtime.paths.job(job_id)
     directory.mkdir(parents=True, exist_ok=True)
     training_job(runtime, node, attempt).write(directory / "job.json")
-    launch(
-        runtime,
-        job_id,
-        "harness.run",
-        "job.json",
-        workspace=runtime.paths.workspace(node.id),
-        wall_s=wall_limit(runtime, node.proposal.recipe.steps),
-        hide=[runtime.paths.vault],
-    )
+    try:
+        launch(
+            runtime,
+            job_id,
+            "harness.run",
+            "job.json",
+            workspace=runtime.paths.workspace(node.id),
+            wall_s=wall_limit(runtime, node.proposal.recipe.steps),
+            hide=[runtime.paths.vault],
+        )
+    except ExecutorError as error:
+        text = f"{job_id} could not be started: {error}"
+        if not any(event.kind == "note" and event.data["text"] == text for event in runtime.journal):
+            runtime.record("note", text=text, data={"trouble": "executor", "job": job_id})

@@ -73,6 +73,17 @@ def test_after_a_restart_the_devices_of_attached_jobs_count_as_used(executor, st
     assert given(start(other, "n002.1")) == [1]
 
 
+def test_a_device_that_others_compute_on_is_left_to_them(executor, start, monkeypatch):
+    monkeypatch.setattr("autotrainer.executors.local.busy_devices", lambda: frozenset({0}))
+    assert [given(start(executor, name)) for name in ("n001.1", "n002.1")] == [[1], [1]]
+
+
+def test_where_others_have_every_device_nothing_starts_and_it_says_what_to_do(executor, start, monkeypatch):
+    monkeypatch.setattr("autotrainer.executors.local.busy_devices", lambda: frozenset({0, 1}))
+    with pytest.raises(ExecutorError, match="other processes compute on all devices"):
+        start(executor, "n001.1")
+
+
 def test_devices_that_were_asked_for_are_given(executor, start):
     job = start(executor, "n001.1", Resources("cuda", devices=(0, 1)))
     assert (given(job), seen(job)) == ([0, 1], "0,1")
