@@ -271,9 +271,9 @@ class ProcessBackend:
         with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
             for name, content in program.files.items():
                 (Path(folder) / name).write_bytes(content)
-            argv = [
-                arg.replace("/tmp/", f"{folder}/") if arg.startswith("/tmp/") else arg for arg in program.argv
-            ]
+            # Only the program's own files are elsewhere: an interpreter may itself lie below /tmp.
+            own = {f"/tmp/{name}": f"{folder}/{name}" for name in program.files}
+            argv = [own.get(arg, arg) for arg in program.argv]
             return run_watched(
                 limited(tuple(argv), limits),
                 stdin=program.stdin,

@@ -57,7 +57,9 @@ def run(options: BenchOptions) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "macro_f1": {},
         "healthy_killed": {},
+        "macro_f1_top3": {},
         "floor_macro_f1": {},
+        "floor_macro_f1_top3": {},
         "top3": {},
         "groups": {},
     }
@@ -68,6 +70,8 @@ def run(options: BenchOptions) -> dict[str, Any]:
             continue
         figures["macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, _said))
         figures["floor_macro_f1"][name] = _interval(verdicts, lambda v: macro_f1(v, _floor))
+        figures["macro_f1_top3"][name] = _interval(verdicts, lambda v: macro_f1(v, _said, TOP))
+        figures["floor_macro_f1_top3"][name] = _interval(verdicts, lambda v: macro_f1(v, _floor, TOP))
         figures["top3"][name] = _interval(verdicts, _top3)
         figures["groups"][name] = {group: _scores(verdicts, members) for group, members in GROUPS.items()}
         healthy = [one for one in verdicts if "H" in one.truth]
@@ -90,20 +94,25 @@ def _floor(verdict: Verdict) -> tuple[str, ...]:
     return verdict.floor
 
 
-def macro_f1(verdicts: Sequence[Verdict], said: Callable[[Verdict], tuple[str, ...]]) -> float:
-    """The mean over classes with at least FEWEST runs of F1, the worst finding being the answer."""
+def macro_f1(
+    verdicts: Sequence[Verdict], said: Callable[[Verdict], tuple[str, ...]], depth: int = 1
+) -> float:
+    """The mean over classes with at least FEWEST runs of F1; what `said` gives is searched as far as `depth`.
+
+    With depth 1 the worst finding is the answer; with 3 the right class counts anywhere in the worst three.
+    """
     scores = []
     for name in _classes(verdicts):
-        hit = sum(name in one.truth and _answer(one, said(one)) == name for one in verdicts)
-        missed = sum(name in one.truth and _answer(one, said(one)) not in one.truth for one in verdicts)
-        wrong = sum(name not in one.truth and _answer(one, said(one)) == name for one in verdicts)
+        hit = sum(name in one.truth and _answer(one, said(one), depth) == name for one in verdicts)
+        missed = sum(name in one.truth and _answer(one, said(one), depth) not in one.truth for one in verdicts)
+        wrong = sum(name not in one.truth and _answer(one, said(one), depth) == name for one in verdicts)
         scores.append(2 * hit / (2 * hit + missed + wrong) if hit + missed + wrong else 1.0)
     return fmean(scores) if scores else 0.0
 
 
-def _answer(one: Verdict, said: tuple[str, ...]) -> str:
-    """The right class where it is among the worst three, else the worst; H where nothing was said."""
-    right = [name for name in said[:TOP] if name in one.truth]
+def _answer(one: Verdict, said: tuple[str, ...], depth: int) -> str:
+    """The right class where it is among the first `depth`, else the worst; H where nothing was said."""
+    right = [name for name in said[:depth] if name in one.truth]
     return right[0] if right else said[0] if said else "H"
 
 
@@ -120,8 +129,8 @@ def _top3(verdicts: Sequence[Verdict]) -> float:
 def _scores(verdicts: Sequence[Verdict], members: set[str]) -> dict[str, Any]:
     """Precision, recall, abstentions and the mean onset error of a class or group."""
     own = [one for one in verdicts if one.truth & members]
-    said = [one for one in verdicts if set(one.said[:TOP]) & members]
-    hit = sum(bool(set(one.said[:TOP]) & members) for one in own)
+    said = [one for one in verdicts if set(one.said[:TOP] or ("H",)) & members]
+    hit = sum(bool(set(one.said[:TOP] or ("H",)) & members) for one in own)
     onsets = [
         abs(one.onset - wanted)
         for one in own

@@ -35,6 +35,13 @@ def test_the_check_can_fail_attacks_get_through_a_plain_process(name):
         assert selfcheck.try_attack(attack, ProcessBackend(), place) is not None
 
 
+def test_a_plain_process_runs_an_interpreter_below_tmp(tmp_path):
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    program = Program((str(python), "/tmp/a.py"), files={"a.py": b"print('ran')"})
+    assert ProcessBackend().run(program, Limits()).stdout == b"ran\n"
+
+
 def test_a_program_gets_its_files_and_its_input(bubblewrap):
     program = Program((sys.executable, "-c", "print(open('a').read(), input())"), b"in", {"a": b"file"})
     assert bubblewrap.run(program, Limits()).stdout == b"file in\n"
