@@ -104,7 +104,9 @@ def macro_f1(
     scores = []
     for name in _classes(verdicts):
         hit = sum(name in one.truth and _answer(one, said(one), depth) == name for one in verdicts)
-        missed = sum(name in one.truth and _answer(one, said(one), depth) not in one.truth for one in verdicts)
+        missed = sum(
+            name in one.truth and _answer(one, said(one), depth) not in one.truth for one in verdicts
+        )
         wrong = sum(name not in one.truth and _answer(one, said(one), depth) == name for one in verdicts)
         scores.append(2 * hit / (2 * hit + missed + wrong) if hit + missed + wrong else 1.0)
     return fmean(scores) if scores else 0.0

@@ -91,10 +91,20 @@ def _judged(metrics: Metrics, finding: Finding) -> Finding:
     """A finding as information where the run does well in spite of it."""
     if finding.kind == "entropy_collapse" and finding.confidence == 0.8:
         return finding
+    finding = _cause(metrics, finding)
     saturated = finding.pathology == "P08" and finding.kind == "zero_advantage"
     stuck_cap = finding.pathology == "P03" and finding.confidence >= 0.65 and not thriving(metrics, 1.0)
     if saturated or (finding.pathology in _COSTS_NOTHING and thriving(metrics) and not stuck_cap):
         return replace(finding, severity=Severity.INFO, kills=False)
+    return finding
+
+
+def _cause(metrics: Metrics, finding: Finding) -> Finding:
+    """An early collapse in which entropy exploded, at a learning rate that is not known to be far too high, is P10."""
+    exploded = any(item.metric == "entropy" and item.value > item.threshold for item in finding.evidence)
+    rate = max(metrics.values("learning_rate"), default=0.0)
+    if finding.kind == "collapse" and finding.pathology == "P12" and exploded and rate < 1e-3:
+        return replace(finding, pathology="P10")
     return finding
 
 
