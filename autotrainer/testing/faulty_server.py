@@ -147,7 +147,7 @@ class FaultyServer:
         self._stopped.wait(self.stall_s)
 
     def _slow(self, call: BaseHTTPRequestHandler) -> None:
-        self._stopped.wait(min(self.stall_s, 1.0))
+        self._stopped.wait(min(self.stall_s, 0.4))
         _send(call, 200, self._completion())
 
     def _drip(self, call: BaseHTTPRequestHandler) -> None:
